@@ -1,0 +1,98 @@
+// The seam between a database and the indexer: a feed of changes in pages, and documents by id.
+// Sequences are opaque: never compared, never assumed to be numbers.
+
+/** An opaque update sequence: the JSON text of what the source calls a sequence. `undefined` means from the beginning. */
+export type Seq = string;
+
+/**
+ * A page of the feed: complete lines of raw JSON, never parsed by the indexer as a whole.
+ *
+ * - `documents`: each line is a document.
+ * - `changes`: each line is a row as CouchDB's `_changes?include_docs=true` prints it, without a trailing comma:
+ *   `{"seq":…,"id":…,"changes":[{"rev":…}],"deleted":true?,"doc":{…}}`.
+ *
+ * The bytes are either here, or a range of a file that whoever maps them reads itself.
+ */
+export interface Chunk {
+  readonly format: "documents" | "changes";
+  readonly data: Uint8Array | FileRange;
+  /** The sequence after the last line of the chunk. */
+  readonly lastSeq: Seq;
+  /** Bytes of the feed consumed so far, for progress; absent where unknown. */
+  readonly feedBytes?: number;
+  /** Number of the first line, from 1, where lines have numbers (files). Used in error messages only. */
+  readonly firstLine?: number;
+}
+
+/** Bytes [start, end) of a file; starts and ends at line boundaries. */
+export interface FileRange {
+  readonly path: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface ChangesOptions {
+  /** Changes after this sequence; undefined for all. */
+  readonly since?: Seq | undefined;
+  /** `now`: end at the state of the moment of the call. `forever`: go on with live changes until aborted. */
+  readonly until: "now" | "forever";
+  /** Aim for chunks of about this many bytes. Default 4 MiB. A live feed hands over smaller ones as they come. */
+  readonly chunkBytes?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What tells one database from another that was made later under the same name. Compared as text. */
+export interface SourceIdentity {
+  /** For example `couchdb:<uuid>:<instance start>`, `file:<fingerprint of its first bytes>`. */
+  readonly id: string;
+  /** What a person recognises: the URL without password, the path. */
+  readonly label: string;
+}
+
+/** Total work of a drain from `since`, as far as the source can tell. */
+export interface FeedExtent {
+  readonly bytes?: number;
+  readonly changes?: number;
+}
+
+export interface DesignDocumentRow {
+  readonly id: string;
+  readonly rev: string;
+  /** Raw JSON of the document. */
+  readonly json: string;
+}
+
+export interface DocumentRequest {
+  readonly id: string;
+  /** Exactly this revision; undefined for the winner. */
+  readonly rev?: string | undefined;
+  readonly conflicts?: boolean;
+  readonly attachments?: boolean;
+  readonly attEncodingInfo?: boolean;
+}
+
+export interface Source {
+  /** True when each drain delivers the whole content (a file of documents): ids that are not seen again are deletions. */
+  readonly snapshot: boolean;
+  /** What mapped documents must carry; set by the indexer before `changes` is called. Sources that cannot ignore it. */
+  configure?(wants: { conflicts: boolean; deletedConflicts: boolean; localSeq: boolean }): void;
+  identity(): Promise<SourceIdentity>;
+  /** Pages in feed order. At-least-once: rows may repeat and a feed may rewind. */
+  changes(options: ChangesOptions): AsyncIterable<Chunk>;
+  /** The sequence of this moment. */
+  latest(): Promise<Seq>;
+  /** How much a drain from `since` will deliver, for progress. */
+  extent(since: Seq | undefined): Promise<FeedExtent>;
+  /** Can the feed go on from this sequence? False when a file was replaced or truncated before it. */
+  resumable(since: Seq): Promise<boolean>;
+  /** All design documents of this moment (not deleted). */
+  designDocuments(): Promise<DesignDocumentRow[]>;
+  /**
+   * Raw JSON of documents by id (and revision), in request order; undefined where missing; deleted winners are undefined,
+   * a deleted revision asked for by `rev` comes as a stub with `_deleted:true` (VIEWS §12).
+   */
+  documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]>;
+  /** Ids purged since the given purge sequence, where the source reports them. */
+  purges?(since: string | undefined): Promise<{ ids: string[]; purgeSeq: string; reset: boolean }>;
+  close(): Promise<void>;
+}
