@@ -1,0 +1,204 @@
+// The arena in which a worker collects entries until a chunk is done: bytes of all keys and values in one buffer, their places in
+// typed arrays. Nothing is allocated per entry; clear() keeps the memory for the next chunk.
+
+import { RadixSorter } from "./radix-sort.js";
+
+const ARENA_BYTES_MAX = 0xffff_ffff;
+const ENTRIES_MIN = 1024;
+
+/** Entries on their way between threads: their bytes, four numbers an entry (key start and end, value start and end), ordinals. */
+export interface RawEntries {
+  readonly bytes: Uint8Array;
+  readonly spans: Uint32Array;
+  readonly ordinals: Float64Array;
+}
+
+/**
+ * Unsorted entries of one tree, then the same entries sorted. Write key and value to `bytes[used…]` after `ensure()`, advance
+ * `used`, and register the entry by `push()`. Fits where a byte sink `{ bytes, used, ensure }` is wanted.
+ *
+ * @example
+ * ```ts
+ * const batch = new EntryBatch();
+ * batch.ensure(6);
+ * batch.bytes.set([1, 2, 3, 4, 5, 6], batch.used);
+ * batch.push(batch.used, batch.used + 4, batch.used + 4, batch.used + 6, 17);
+ * batch.used += 6;
+ * batch.sort();
+ * runFile.append(encodeSegment(batch));
+ * ```
+ */
+export class EntryBatch {
+  /** The arena. Replaced by a larger one in `ensure()`: do not keep it across calls. */
+  bytes: Uint8Array;
+  /** Bytes of the arena in use. */
+  used = 0;
+
+  #length = 0;
+  /** Four numbers an entry: key start, key end, value start, value end. */
+  #spans: Uint32Array;
+  #ordinals: Float64Array;
+  #flags: Uint8Array;
+  #order: Uint32Array;
+  #sorter: RadixSorter | undefined;
+
+  /**
+   * @param bytes - Initial size of the arena.
+   */
+  constructor(bytes = 64 * 1024) {
+    this.bytes = new Uint8Array(bytes);
+    this.#spans = new Uint32Array(ENTRIES_MIN * 4);
+    this.#ordinals = new Float64Array(ENTRIES_MIN);
+    this.#flags = new Uint8Array(ENTRIES_MIN);
+    this.#order = new Uint32Array(ENTRIES_MIN);
+  }
+
+  /** Entries pushed since the last `clear()`. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Bytes this batch holds on to, bookkeeping included: what a memory bound should count. */
+  get memoryBytes(): number {
+    return this.bytes.length + this.#ordinals.length * 29 + (this.#sorter?.memoryBytes ?? 0);
+  }
+
+  /**
+   * Makes room for `n` bytes after `used`.
+   *
+   * @throws RangeError when the arena would exceed 4 GiB: spill the batch earlier.
+   */
+  ensure(n: number): void {
+    const needed = this.used + n;
+    if (needed <= this.bytes.length) return;
+    if (needed > ARENA_BYTES_MAX) {
+      throw new RangeError(`a batch holds at most 4 GiB, and ${needed} bytes were asked for: encode it as a segment earlier`);
+    }
+    const grown = new Uint8Array(Math.min(Math.max(needed, this.bytes.length * 2), ARENA_BYTES_MAX));
+    grown.set(this.bytes.subarray(0, this.used));
+    this.bytes = grown;
+  }
+
+  /**
+   * Registers an entry whose key and value stand in `bytes`; entries may share bytes.
+   *
+   * @param ordinal - Place of the entry's document in the feed: an integer from 0 to 2^53 - 1.
+   * @param flags - 0, or `CANCEL`.
+   */
+  push(
+    keyStart: number,
+    keyEnd: number,
+    valueStart: number,
+    valueEnd: number,
+    ordinal: number,
+    flags = 0,
+  ): void {
+    const i = this.#length;
+    if (i === this.#ordinals.length) this.#grow();
+    const spans = this.#spans;
+    spans[i * 4] = keyStart;
+    spans[i * 4 + 1] = keyEnd;
+    spans[i * 4 + 2] = valueStart;
+    spans[i * 4 + 3] = valueEnd;
+    this.#ordinals[i] = ordinal;
+    this.#flags[i] = flags;
+    this.#order[i] = i;
+    this.#length = i + 1;
+  }
+
+  /** Forgets all entries and keeps the memory. */
+  clear(): void {
+    this.#length = 0;
+    this.used = 0;
+  }
+
+  /** A copy of all entries as transferable arrays, in order of insertion, before a sort; the batch is cleared. Cancels do not travel. */
+  export(): RawEntries {
+    const n = this.#length;
+    const raw = {
+      bytes: this.bytes.slice(0, this.used),
+      spans: this.#spans.slice(0, n * 4),
+      ordinals: this.#ordinals.slice(0, n),
+    };
+    this.clear();
+    return raw;
+  }
+
+  /** Adds all entries of another batch's `export()`. */
+  import(raw: RawEntries): void {
+    const base = this.used;
+    this.ensure(raw.bytes.length);
+    this.bytes.set(raw.bytes, base);
+    this.used = base + raw.bytes.length;
+    const { spans, ordinals } = raw;
+    for (let i = 0; i < ordinals.length; i++) {
+      this.push(
+        base + (spans[i * 4] as number),
+        base + (spans[i * 4 + 1] as number),
+        base + (spans[i * 4 + 2] as number),
+        base + (spans[i * 4 + 3] as number),
+        ordinals[i] as number,
+      );
+    }
+  }
+
+  /** Takes back the entries pushed last, before a sort: `length` and `used` as they were read at the time to return to. */
+  truncate(length: number, used: number): void {
+    this.#length = length;
+    this.used = used;
+  }
+
+  /** Sorts by key, then ordinal, then `CANCEL` first, then order of insertion. The accessors below follow. */
+  sort(): void {
+    this.#sorter ??= new RadixSorter();
+    this.#sorter.sort({
+      bytes: this.bytes,
+      spans: this.#spans,
+      ordinals: this.#ordinals,
+      flags: this.#flags,
+      order: this.#order,
+      length: this.#length,
+    });
+  }
+
+  /** Where the key of the i-th entry (in sorted order, once sorted) starts in `bytes`. */
+  keyStart(i: number): number {
+    return this.#spans[(this.#order[i] as number) * 4] as number;
+  }
+
+  keyEnd(i: number): number {
+    return this.#spans[(this.#order[i] as number) * 4 + 1] as number;
+  }
+
+  valueStart(i: number): number {
+    return this.#spans[(this.#order[i] as number) * 4 + 2] as number;
+  }
+
+  valueEnd(i: number): number {
+    return this.#spans[(this.#order[i] as number) * 4 + 3] as number;
+  }
+
+  ordinal(i: number): number {
+    return this.#ordinals[this.#order[i] as number] as number;
+  }
+
+  flags(i: number): number {
+    return this.#flags[this.#order[i] as number] as number;
+  }
+
+  #grow(): void {
+    const capacity = this.#ordinals.length * 2;
+    const spans = new Uint32Array(capacity * 4);
+    spans.set(this.#spans);
+    this.#spans = spans;
+    const ordinals = new Float64Array(capacity);
+    ordinals.set(this.#ordinals);
+    this.#ordinals = ordinals;
+    const flags = new Uint8Array(capacity);
+    flags.set(this.#flags);
+    this.#flags = flags;
+    const order = new Uint32Array(capacity);
+    order.set(this.#order);
+    this.#order = order;
+  }
+}

@@ -1,0 +1,394 @@
+// Turns map replies into sorted entries for a group's trees. A reply is the JSON text of PROTOCOL §3 (`[[[key,value],…],…]`, one
+// array per map function), scanned once as bytes: keys become collation keys in the view's arena, values are copied as printed.
+// Nothing is parsed into objects unless the server's JSON is not canonical.
+
+import { EntryBatch, encodeSegment, RunFile } from "../../btree/index.js";
+import { KeyEncoder } from "../collation/index.js";
+import { IndexerError } from "../errors.js";
+import { canonicalJson, JsonScanner } from "../json/index.js";
+import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entry.js";
+import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
+import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
+import { combineRows } from "./combine-rows.js";
+import type { DocumentFailure, EntrySet, GroupConfig, GroupSegments, Output } from "./types.js";
+
+const COMMA = 0x2c;
+const QUOTE = 0x22;
+const OPEN = 0x5b;
+const CLOSE = 0x5d;
+
+/** Past this many rows a document's keys are told apart by a set, not by comparing all pairs. */
+const PAIRWISE_ROWS_MAX = 16;
+const LOGS_KEPT_MAX = 100;
+/** A stack or reason longer than this is cut in the error tree. */
+const ERROR_TEXT_MAX = 4000;
+
+/** A document's identity while it is added. */
+export interface DocumentRef {
+  ids: Uint8Array;
+  idStart: number;
+  idEnd: number;
+  /** The version's two halves, unsigned. */
+  versionLow: number;
+  versionHigh: number;
+  ordinal: number;
+}
+
+class MalformedReply extends Error {}
+
+/** Collects one mapped range for one group. Reused from range to range: `finish` clears it. */
+export class ChunkEncoder {
+  readonly #config: GroupConfig;
+  readonly #ids = new EntryBatch();
+  readonly #errors = new EntryBatch(1024);
+  readonly #views: readonly EntryBatch[];
+  readonly #keys: readonly KeyEncoder[];
+  readonly #scanner = new JsonScanner();
+  readonly #rowTree: number[] = [];
+  readonly #rowStart: number[] = [];
+  readonly #rowEnd: number[] = [];
+  #rowCount = 0;
+  #mapped = 0;
+  #unchanged = 0;
+  #deleted = 0;
+  #failed = 0;
+  #rows = 0;
+  #logs: { id: string; text: string }[] = [];
+
+  constructor(config: GroupConfig) {
+    this.#config = config;
+    this.#views = config.maps.map(() => new EntryBatch());
+    this.#keys = config.collations.map((collation) => new KeyEncoder(collation));
+  }
+
+  /** Bytes held: what a memory bound should count. */
+  get memoryBytes(): number {
+    return this.#views.reduce((sum, batch) => sum + batch.used, this.#ids.used);
+  }
+
+  addDeleted(doc: DocumentRef): void {
+    this.#addId(doc, ID_DELETED);
+    this.#deleted++;
+  }
+
+  addUnchanged(doc: DocumentRef): void {
+    this.#addId(doc, ID_UNCHANGED);
+    this.#unchanged++;
+  }
+
+  addLog(doc: DocumentRef, text: string): void {
+    if (this.#logs.length < LOGS_KEPT_MAX) this.#logs.push({ id: idText(doc), text });
+  }
+
+  /** The document could not be mapped at all: it has no rows, and one error record. */
+  addFailure(doc: DocumentRef, failure: DocumentFailure): void {
+    this.#addError(doc, ERROR_NO_TREE, {
+      kind: failure.kind,
+      error: failure.error,
+      reason: failure.reason,
+    });
+    this.#addId(doc, ID_ERRORS);
+    this.#mapped++;
+    this.#failed++;
+  }
+
+  /**
+   * Adds the rows of one reply, bytes [start, end) of `src` without the LF.
+   *
+   * @param failures - map functions that threw for this document.
+   * @throws IndexerError `INDEXER_SERVER_PROTOCOL` when the reply is not what PROTOCOL §3 says.
+   */
+  addMapped(
+    doc: DocumentRef,
+    src: Uint8Array,
+    start: number,
+    end: number,
+    failures: readonly ViewFailure[],
+  ): void {
+    if (src[start] === OPEN && src[start + 1] === QUOTE) {
+      this.addFailure(doc, errorReply(src, start, end));
+      return;
+    }
+    this.#rowCount = 0;
+    const marks = this.#views.map((batch) => [batch.used, batch.length] as const);
+    try {
+      this.#scanReply(doc, src, start, end);
+    } catch (error) {
+      if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
+      // Blanks or long escapes of a foreign server: rewrite once and scan again.
+      for (const [i, [used, length]] of marks.entries()) this.#rewind(i, used, length);
+      this.#rowCount = 0;
+      this.#scanRewritten(doc, src, start, end);
+    }
+    for (const failure of failures) this.#addError(doc, failure.tree, failure);
+    if (failures.length > 0) this.#failed++;
+    this.#mapped++;
+    this.#rows += this.#rowCount;
+    this.#addId(doc, failures.length > 0 ? ID_ERRORS : 0);
+  }
+
+  /** Hands over what was added, and clears: as it is, for `memory`; sorted and appended to the run file, for `run`. */
+  finish(output: Output): GroupSegments {
+    const run = output.kind === "run" ? RunFile.create(output.path) : undefined;
+    try {
+      const segment = (batch: EntryBatch, tree?: number): EntrySet | undefined => {
+        if (batch.length === 0) return undefined;
+        if (run === undefined) return batch.export();
+        batch.sort();
+        const collation = tree === undefined ? undefined : this.#config.collations[tree];
+        const bytes = encodeSegment(
+          batch,
+          collation && { combine: (b, first, last) => combineRows(collation, b, first, last) },
+        );
+        return { path: run.path, ...run.append(bytes), entries: batch.length };
+      };
+      const result: GroupSegments = {
+        ids: segment(this.#ids),
+        errors: segment(this.#errors),
+        views: this.#views.map((batch, tree) => segment(batch, tree)),
+        mapped: this.#mapped,
+        unchanged: this.#unchanged,
+        deleted: this.#deleted,
+        failed: this.#failed,
+        rows: this.#rows,
+        logs: this.#logs,
+      };
+      return result;
+    } finally {
+      run?.close();
+      this.clear();
+    }
+  }
+
+  clear(): void {
+    this.#ids.clear();
+    this.#errors.clear();
+    for (const batch of this.#views) batch.clear();
+    this.#mapped = this.#unchanged = this.#deleted = this.#failed = this.#rows = 0;
+    this.#logs = [];
+  }
+
+  #rewind(view: number, used: number, length: number): void {
+    const batch = this.#views[view] as EntryBatch;
+    batch.truncate(length, used);
+  }
+
+  #scanRewritten(doc: DocumentRef, src: Uint8Array, start: number, end: number): void {
+    const text = Buffer.from(src.buffer, src.byteOffset + start, end - start).toString("utf8");
+    try {
+      const bytes = Buffer.from(canonicalJson(text));
+      this.#scanReply(doc, bytes, 0, bytes.length);
+    } catch (cause) {
+      if (!(cause instanceof MalformedReply) && !(cause instanceof SyntaxError)) throw cause;
+      throw new IndexerError(
+        "INDEXER_SERVER_PROTOCOL",
+        `the view server's reply for document ${idText(doc)} is not a list of rows for each of ${this.#config.maps.length} map functions: ${text.slice(0, 120)}`,
+        { docId: idText(doc) },
+        { cause },
+      );
+    }
+  }
+
+  #scanReply(doc: DocumentRef, src: Uint8Array, start: number, end: number): void {
+    const trees = this.#views.length;
+    let pos = start;
+    if (src[pos++] !== OPEN) throw new MalformedReply();
+    for (let tree = 0; tree < trees; tree++) {
+      if (tree > 0 && src[pos++] !== COMMA) throw new MalformedReply();
+      if (src[pos++] !== OPEN) throw new MalformedReply();
+      if (src[pos] === CLOSE) {
+        pos++;
+        continue;
+      }
+      for (;;) {
+        pos = this.#scanRow(doc, tree, src, pos);
+        const next = src[pos++];
+        if (next === CLOSE) break;
+        if (next !== COMMA) throw new MalformedReply();
+      }
+    }
+    if (src[pos++] !== CLOSE || pos !== end) throw new MalformedReply();
+  }
+
+  /** One `[key,value]`; returns the position after it. */
+  #scanRow(doc: DocumentRef, tree: number, src: Uint8Array, start: number): number {
+    if (src[start] !== OPEN) throw new MalformedReply();
+    const batch = this.#views[tree] as EntryBatch;
+    const encoder = this.#keys[tree] as KeyEncoder;
+    const keyStart = batch.used;
+    let pos = encoder.encode(src, start + 1, batch);
+    const keyTextEnd = pos;
+    const keyEnd = batch.used;
+    const exact = encoder.exact;
+    if (src[pos++] !== COMMA) throw new MalformedReply();
+    const valueStart = pos;
+    const scanner = this.#scanner;
+    pos = scanner.scan(src, pos);
+    if (src[pos] !== CLOSE) throw new MalformedReply();
+
+    const { idStart, idEnd, ids } = doc;
+    let valueBytes = src;
+    let from = valueStart;
+    let to = pos;
+    if (!scanner.canonical) {
+      valueBytes = Buffer.from(canonicalJson(utf8(src, valueStart, pos)));
+      from = 0;
+      to = valueBytes.length;
+    }
+    let keyBytes = src;
+    let keyFrom = start + 1;
+    let keyTo = keyTextEnd;
+    if (!exact && !encoder.canonical) {
+      keyBytes = Buffer.from(canonicalJson(utf8(src, keyFrom, keyTo)));
+      keyFrom = 0;
+      keyTo = keyBytes.length;
+    }
+    const keyTextLength = exact ? 0 : keyTo - keyFrom;
+    batch.ensure(idEnd - idStart + 6 + keyTextLength + (to - from));
+    const dst = batch.bytes;
+    let p = keyEnd;
+    for (let i = idStart; i < idEnd; i++) dst[p++] = ids[i] as number;
+    const entryValue = p;
+    if (exact) dst[p++] = 0;
+    else {
+      dst[p++] = ROW_KEY_TEXT;
+      p = writeVarint(dst, p, keyTextLength);
+      p = copy(dst, p, keyBytes, keyFrom, keyTo);
+    }
+    p = copy(dst, p, valueBytes, from, to);
+    batch.used = p;
+    batch.push(keyStart, entryValue, entryValue, p, doc.ordinal);
+
+    const row = this.#rowCount++;
+    this.#rowTree[row] = tree;
+    this.#rowStart[row] = keyStart;
+    this.#rowEnd[row] = keyEnd;
+    return pos + 1;
+  }
+
+  #addId(doc: DocumentRef, flags: number): void {
+    const batch = this.#ids;
+    const rows = flags === ID_DELETED || flags === ID_UNCHANGED ? 0 : this.#rowCount;
+    let size = doc.idEnd - doc.idStart + ID_HEADER_BYTES;
+    for (let i = 0; i < rows; i++) size += 10 + (this.#rowEnd[i] as number) - (this.#rowStart[i] as number);
+    batch.ensure(size);
+    const dst = batch.bytes;
+    const keyStart = batch.used;
+    let p = copy(dst, keyStart, doc.ids, doc.idStart, doc.idEnd);
+    const valueStart = p;
+    dst[p++] = flags;
+    p = writeWord(dst, p, doc.versionLow);
+    p = writeWord(dst, p, doc.versionHigh);
+    const seen = rows > PAIRWISE_ROWS_MAX ? new Set<string>() : undefined;
+    for (let i = 0; i < rows; i++) {
+      if (this.#repeats(i, seen)) continue;
+      const tree = this.#rowTree[i] as number;
+      const from = this.#rowStart[i] as number;
+      const to = this.#rowEnd[i] as number;
+      p = writeVarint(dst, p, tree);
+      p = writeVarint(dst, p, to - from);
+      p = copy(dst, p, (this.#views[tree] as EntryBatch).bytes, from, to);
+    }
+    batch.used = p;
+    batch.push(keyStart, valueStart, valueStart, p, doc.ordinal);
+    this.#rowCount = 0;
+  }
+
+  /** Did the document emit this key before, in the same view? */
+  #repeats(row: number, seen: Set<string> | undefined): boolean {
+    const tree = this.#rowTree[row] as number;
+    const { bytes } = this.#views[tree] as EntryBatch;
+    const from = this.#rowStart[row] as number;
+    const length = (this.#rowEnd[row] as number) - from;
+    if (seen) {
+      const name = `${tree}:${Buffer.from(bytes.buffer, bytes.byteOffset + from, length).latin1Slice()}`;
+      if (seen.has(name)) return true;
+      seen.add(name);
+      return false;
+    }
+    outer: for (let other = row - 1; other >= 0; other--) {
+      if (this.#rowTree[other] !== tree) return false;
+      const otherFrom = this.#rowStart[other] as number;
+      if ((this.#rowEnd[other] as number) - otherFrom !== length) continue;
+      for (let i = 0; i < length; i++) if (bytes[from + i] !== bytes[otherFrom + i]) continue outer;
+      return true;
+    }
+    return false;
+  }
+
+  #addError(doc: DocumentRef, tree: number, failure: Omit<ViewFailure, "tree">): void {
+    const id = doc.ids.subarray(doc.idStart, doc.idEnd);
+    const record: DocumentError = {
+      id: idText(doc),
+      view: tree === ERROR_NO_TREE ? null : (this.#config.labels[tree] ?? null),
+      kind: failure.kind,
+      error: failure.error.slice(0, ERROR_TEXT_MAX),
+      reason: failure.reason.slice(0, ERROR_TEXT_MAX),
+      ...(failure.stack === undefined ? {} : { stack: failure.stack.slice(0, ERROR_TEXT_MAX) }),
+    };
+    const key = errorKey(id, tree);
+    const value = Buffer.from(JSON.stringify(record));
+    const batch = this.#errors;
+    batch.ensure(key.length + value.length);
+    const start = batch.used;
+    batch.bytes.set(key, start);
+    batch.bytes.set(value, start + key.length);
+    batch.used = start + key.length + value.length;
+    batch.push(start, start + key.length, start + key.length, batch.used, doc.ordinal);
+  }
+}
+
+/** A map function that failed for one document. */
+export interface ViewFailure {
+  readonly tree: number;
+  readonly kind: string;
+  readonly error: string;
+  readonly reason: string;
+  readonly stack?: string | undefined;
+}
+
+function idText(doc: DocumentRef): string {
+  return utf8(doc.ids, doc.idStart, doc.idEnd);
+}
+
+function utf8(bytes: Uint8Array, start: number, end: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString("utf8");
+}
+
+/** Short runs by a loop: a call into the engine's copy costs more than a dozen bytes. */
+function copy(dst: Uint8Array, pos: number, src: Uint8Array, from: number, to: number): number {
+  if (to - from > 64) {
+    dst.set(src.subarray(from, to), pos);
+    return pos + to - from;
+  }
+  while (from < to) dst[pos++] = src[from++] as number;
+  return pos;
+}
+
+function writeWord(dst: Uint8Array, pos: number, word: number): number {
+  dst[pos] = word & 0xff;
+  dst[pos + 1] = (word >>> 8) & 0xff;
+  dst[pos + 2] = (word >>> 16) & 0xff;
+  dst[pos + 3] = word >>> 24;
+  return pos + 4;
+}
+
+/** `["error", id, reason]` or `["fatal", …]` in place of rows: the whole document failed (PROTOCOL §14). */
+function errorReply(src: Uint8Array, start: number, end: number): DocumentFailure {
+  const text = utf8(src, start, end);
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    parsed = undefined;
+  }
+  const parts = Array.isArray(parsed) ? (parsed as unknown[]) : [];
+  const [, error, reason] = parts;
+  return {
+    index: -1,
+    kind: "error_reply",
+    error: typeof error === "string" ? error : "unknown_error",
+    reason: typeof reason === "string" ? reason : (JSON.stringify(reason) ?? text.slice(0, 200)),
+  };
+}
+

@@ -1,0 +1,248 @@
+// What passes between the main thread and the mapping threads. Every task is complete in itself; results are tagged, because
+// an error's class does not survive the way back. Buffers are transferred, not copied.
+
+import type { BulkTarget, Bytes, Forest, RawEntries, SegmentRef } from "../../btree/index.js";
+import type { FileRange } from "../sources/index.js";
+
+/** What a thread must know of a view group to map documents for it. */
+export interface GroupConfig {
+  /** Names the session: equal keys have equal configuration. */
+  readonly key: string;
+  readonly lib: string | undefined;
+  readonly maps: readonly string[];
+  readonly collations: readonly ("root" | "raw")[];
+  /** Reduce sources by tree. */
+  readonly reduces: readonly (readonly string[])[];
+  /** A view name for each tree, for messages. */
+  readonly labels: readonly string[];
+  readonly includeDesign: boolean;
+  readonly limits: ReduceLimits;
+}
+
+/** Arithmetic of the overflow check (PROTOCOL §5). */
+export interface ReduceLimits {
+  readonly reduceLimit: boolean | "log";
+  readonly threshold: number;
+  readonly ratio: number;
+}
+
+/** Lines to look at: a chunk of the feed, or single documents of a file. */
+export interface LineInput {
+  readonly format: "documents" | "changes";
+  readonly data: Uint8Array | FileRange;
+  /** Only these byte ranges of `data.path` (pairs of start, end); then `data` must be a file range. */
+  readonly pieces?: Float64Array | undefined;
+  readonly label: string;
+  readonly idField: string;
+  readonly firstLine: number | undefined;
+  readonly lineBytesMax: number;
+}
+
+/** Where a mapped range's segments go. */
+export type Output =
+  | { readonly kind: "memory" }
+  /** Appended to this run file, which only this task writes to while it runs. */
+  | { readonly kind: "run"; readonly path: string };
+
+/** How documents that the index already holds are told. */
+export interface KnownIndex {
+  /** The index file; opened for reading, its committed state followed. */
+  readonly path: string;
+}
+
+/** Which documents of the chunk: [from, to) by position, or just those listed. */
+export interface DocumentSelection {
+  readonly from: number;
+  readonly to: number;
+  readonly only?: Uint32Array | undefined;
+}
+
+export interface GroupJob {
+  readonly config: GroupConfig;
+  readonly output: Output;
+  readonly known: KnownIndex | undefined;
+}
+
+/** Slice, map in this thread's session, encode, sort. */
+export interface MapTask {
+  readonly kind: "map";
+  readonly input: LineInput;
+  readonly groups: readonly GroupJob[];
+  readonly select: DocumentSelection;
+  readonly ordinalBase: number;
+  readonly heartbeat: SharedArrayBuffer;
+  readonly slot: number;
+  readonly mapLimits: MapLimits;
+}
+
+/** Per-document limits of a session. */
+export interface MapLimits {
+  readonly emitsMax: number;
+  readonly outputBytesMax: number;
+  readonly logLinesMax: number;
+}
+
+/** Slice only, and make `map_doc` lines for a view server that runs elsewhere. */
+export interface PrepareTask {
+  readonly kind: "prepare";
+  readonly input: LineInput;
+  readonly group: GroupJob;
+  readonly select: DocumentSelection;
+}
+
+/** Encode and sort what a view server elsewhere replied. */
+export interface EncodeTask {
+  readonly kind: "encode";
+  readonly prepared: PreparedLines;
+  /** Reply lines in order of `prepared.mapped`. */
+  readonly replies: Uint8Array;
+  readonly failures: readonly DocumentFailure[];
+  readonly group: GroupJob;
+  readonly ordinalBase: number;
+}
+
+/** Slice and hash only: what does the file hold now, and where? For snapshots that are compared with an index. */
+export interface ScanTask {
+  readonly kind: "scan";
+  readonly input: LineInput;
+  readonly output: Output;
+  readonly ordinalBase: number;
+}
+
+/** Merge sorted segments of one tree, or of one key range of it, into nodes of the new file. */
+export interface MergeTask {
+  readonly kind: "merge";
+  readonly segments: readonly SegmentRef[];
+  readonly gte: Bytes | undefined;
+  readonly lt: Bytes | undefined;
+  readonly tree: "ids" | "errors" | number;
+  readonly config: GroupConfig;
+  readonly target: BulkTarget;
+  readonly extentBytes: number;
+  /** Id tree only: where rows of superseded documents are cancelled, one segment per view tree. */
+  readonly cancelPath: string | undefined;
+  /** Custom reduces of a view server elsewhere are asked for through this port. */
+  readonly reducePort: MessagePort | undefined;
+  readonly heartbeat: SharedArrayBuffer;
+  readonly slot: number;
+}
+
+/** Custom reduces in this thread's session. */
+export interface ReduceTask {
+  readonly kind: "reduce";
+  readonly requests: readonly ReduceRequest[];
+  readonly limits: ReduceLimits;
+  readonly heartbeat: SharedArrayBuffer;
+  readonly slot: number;
+}
+
+export interface ReduceRequest {
+  readonly rereduce: boolean;
+  readonly sources: readonly string[];
+  /** JSON: `[[[key,id],value],…]`, or `[value,…]` for a rereduce. */
+  readonly input: string;
+}
+
+/** Compile functions and report what is wrong with them. */
+export interface CheckTask {
+  readonly kind: "check";
+  readonly sources: readonly { readonly source: string; readonly reduce: boolean }[];
+}
+
+export type ThreadTask = MapTask | PrepareTask | EncodeTask | ScanTask | MergeTask | ReduceTask | CheckTask;
+
+/** A document that could not be mapped, by position in its chunk. */
+export interface DocumentFailure {
+  readonly index: number;
+  readonly kind: string;
+  readonly error: string;
+  readonly reason: string;
+}
+
+/** Entries of one tree: unsorted and in memory, or a sorted segment of a run file, as the task's output asked. */
+export type EntrySet = RawEntries | SegmentRef;
+
+export function isSegment(set: EntrySet): set is SegmentRef {
+  return "path" in set;
+}
+
+/** What one group got from one mapped range; `undefined` where a tree got nothing. */
+export interface GroupSegments {
+  readonly ids: EntrySet | undefined;
+  readonly errors: EntrySet | undefined;
+  readonly views: readonly (EntrySet | undefined)[];
+  /** Documents whose map functions ran. */
+  readonly mapped: number;
+  /** Documents found unchanged. */
+  readonly unchanged: number;
+  readonly deleted: number;
+  /** Documents with at least one failed map function. */
+  readonly failed: number;
+  readonly rows: number;
+  /** `log()` calls, a bounded sample, with the document's id. */
+  readonly logs: readonly { readonly id: string; readonly text: string }[];
+}
+
+export interface MapResult {
+  readonly groups: readonly GroupSegments[];
+  /** Documents in the chunk, selected or not. */
+  readonly documents: number;
+}
+
+/** A chunk made ready for a view server elsewhere. Arrays are by document position in the chunk. */
+export interface PreparedLines {
+  readonly documents: number;
+  /** Ids as UTF-8, one after the other, and where each starts (one more than documents). */
+  readonly ids: Uint8Array;
+  readonly idStarts: Uint32Array;
+  /** 8 bytes a document. */
+  readonly versions: Uint8Array;
+  /** One byte a document: MAP, DELETED, UNCHANGED or SKIP. */
+  readonly verdicts: Uint8Array;
+  /** Positions of the documents to be mapped, in order. */
+  readonly mapped: Uint32Array;
+  /** One `["map_doc",…]` line for each of them. */
+  readonly lines: Uint8Array;
+  /** Where each line starts (one more than lines). */
+  readonly lineStarts: Uint32Array;
+}
+
+/** Verdicts on a document. */
+export const MAP = 0;
+export const DELETED = 1;
+export const UNCHANGED = 2;
+/** Design documents of groups that do not include them, and documents outside the selection. */
+export const SKIP = 3;
+
+export interface ScanResult {
+  readonly segment: SegmentRef | undefined;
+  readonly documents: number;
+}
+
+export interface MergeResult {
+  readonly forest: Forest;
+  readonly bytesWritten: number;
+  readonly entries: number;
+  /** Segments of cancelling rows by view tree (id tree only). */
+  readonly cancels: readonly (SegmentRef | undefined)[];
+}
+
+export interface CheckResult {
+  readonly faults: readonly {
+    readonly index: number;
+    readonly message: string;
+    readonly line: number | undefined;
+    readonly column: number | undefined;
+    readonly sourceLine: string | undefined;
+  }[];
+}
+
+export type ThreadReply<T> =
+  | { readonly ok: true; readonly result: T }
+  | {
+      readonly ok: false;
+      readonly name: string;
+      readonly code: string;
+      readonly message: string;
+      readonly details: unknown;
+    };
