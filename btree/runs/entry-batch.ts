@@ -72,9 +72,13 @@ export class EntryBatch {
     const needed = this.used + n;
     if (needed <= this.bytes.length) return;
     if (needed > ARENA_BYTES_MAX) {
-      throw new RangeError(`a batch holds at most 4 GiB, and ${needed} bytes were asked for: encode it as a segment earlier`);
+      throw new RangeError(
+        `a batch holds at most 4 GiB, and ${needed} bytes were asked for: encode it as a segment earlier`,
+      );
     }
-    const grown = new Uint8Array(Math.min(Math.max(needed, this.bytes.length * 2), ARENA_BYTES_MAX));
+    const grown = new Uint8Array(
+      Math.min(Math.max(needed, this.bytes.length * 2), ARENA_BYTES_MAX),
+    );
     grown.set(this.bytes.subarray(0, this.used));
     this.bytes = grown;
   }

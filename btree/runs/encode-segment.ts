@@ -1,0 +1,139 @@
+// A sorted batch as one segment, in one pass: entries that share key and ordinal are combined by the owner, entries that share the
+// key alone are all kept, highest ordinal first, since only the merge knows which of them counts.
+
+import type { EntryBatch } from "./entry-batch.js";
+import { CANCEL } from "./format.js";
+import { SegmentEncoder } from "./segment-encoder.js";
+
+/** A value that `combine` made: bytes[start, end), read before the next call. */
+export interface CombinedValue {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Options of {@link encodeSegment}. */
+export interface EncodeSegmentOptions {
+  /**
+   * Makes one value of the entries `first` to `last` (inclusive, positions in sorted order), which have the same key and ordinal:
+   * a document that emitted a key several times. They come in order of insertion; cancels are never among them.
+   *
+   * @defaultValue none: the merge keeps the one inserted last and hands the others to `onSuperseded`.
+   */
+  readonly combine?: (batch: EntryBatch, first: number, last: number) => CombinedValue;
+}
+
+/** Bytes an entry may take beside its key and value in the common case; the encoder grows when it takes more. */
+const OVERHEAD_EXPECTED = 8;
+
+/** The sorted batch as one segment, ready for `RunFile.append`. The batch stays as it is. */
+export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions): Uint8Array {
+  const n = batch.length;
+  let ordinalMin = n === 0 ? 0 : Infinity;
+  let ordinalMax = 0;
+  for (let i = 0; i < n; i++) {
+    const ordinal = batch.ordinal(i);
+    if (ordinal < ordinalMin) ordinalMin = ordinal;
+    if (ordinal > ordinalMax) ordinalMax = ordinal;
+  }
+  const encoder = new SegmentEncoder(
+    ordinalMin,
+    ordinalMax,
+    batch.used + n * OVERHEAD_EXPECTED + 1024,
+  );
+  const bytes = batch.bytes;
+  let shared = 0;
+  let i = 0;
+  while (i < n) {
+    const keyStart = batch.keyStart(i);
+    const keyEnd = batch.keyEnd(i);
+    let end = i + 1;
+    let sharedNext = 0;
+    while (end < n) {
+      sharedNext = sharedBytes(bytes, keyStart, keyEnd, batch.keyStart(end), batch.keyEnd(end));
+      if (sharedNext < keyEnd - keyStart || batch.keyEnd(end) - batch.keyStart(end) > sharedNext) {
+        break;
+      }
+      end++;
+    }
+    if (end === i + 1) {
+      encoder.add(
+        bytes,
+        keyStart,
+        keyEnd,
+        shared,
+        bytes,
+        batch.valueStart(i),
+        batch.valueEnd(i),
+        batch.ordinal(i),
+        batch.flags(i),
+      );
+    } else {
+      addEqualKeys(encoder, batch, i, end, shared, options);
+    }
+    shared = sharedNext;
+    i = end;
+  }
+  return encoder.finish();
+}
+
+/** Entries [start, end) have one key. */
+function addEqualKeys(
+  encoder: SegmentEncoder,
+  batch: EntryBatch,
+  start: number,
+  end: number,
+  shared: number,
+  options: EncodeSegmentOptions | undefined,
+): void {
+  const { bytes } = batch;
+  const keyStart = batch.keyStart(start);
+  const keyEnd = batch.keyEnd(start);
+  let prefix = shared;
+  const add = (vb: Uint8Array, vs: number, ve: number, ordinal: number, flags: number): void => {
+    encoder.add(bytes, keyStart, keyEnd, prefix, vb, vs, ve, ordinal, flags);
+    prefix = keyEnd - keyStart;
+  };
+  let groupEnd = end;
+  while (groupEnd > start) {
+    const ordinal = batch.ordinal(groupEnd - 1);
+    let rows = groupEnd;
+    while (
+      rows > start &&
+      batch.ordinal(rows - 1) === ordinal &&
+      batch.flags(rows - 1) !== CANCEL
+    ) {
+      rows--;
+    }
+    let first = rows;
+    while (first > start && batch.ordinal(first - 1) === ordinal) first--;
+    // Cancels come first in the batch and in the file; one says as much as several.
+    if (first < rows) add(bytes, 0, 0, ordinal, CANCEL);
+    if (groupEnd - rows > 1 && options?.combine) {
+      const value = options.combine(batch, rows, groupEnd - 1);
+      add(value.bytes, value.start, value.end, ordinal, 0);
+    } else {
+      for (let i = groupEnd - 1; i >= rows; i--) {
+        add(bytes, batch.valueStart(i), batch.valueEnd(i), ordinal, 0);
+      }
+    }
+    groupEnd = first;
+  }
+}
+
+function sharedBytes(
+  bytes: Uint8Array,
+  aStart: number,
+  aEnd: number,
+  bStart: number,
+  bEnd: number,
+): number {
+  const stop = aStart + Math.min(aEnd - aStart, bEnd - bStart);
+  let a = aStart;
+  let b = bStart;
+  while (a < stop && bytes[a] === bytes[b]) {
+    a++;
+    b++;
+  }
+  return a - aStart;
+}

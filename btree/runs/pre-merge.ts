@@ -1,0 +1,146 @@
+// Opens the sources of a merge, and keeps their number within what one merge may read: runs of neighbouring segments, the smallest
+// first, are merged into one temporary segment each. Such a merge decides nothing: all entries and cancels are kept, in order, since
+// only the final one sees every entry of a key. Each entry is rewritten about once, whatever the number of segments.
+
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { BLOCK_BYTES_MAX, CANCEL } from "./format.js";
+import { LoserTree } from "./loser-tree.js";
+import { RunFile, type RunReaders } from "./run-file.js";
+import { EXHAUSTED, OFFSET_CAP, SegmentCursor } from "./segment-cursor.js";
+import { SegmentEncoder } from "./segment-encoder.js";
+import { SegmentIndex } from "./segment-index.js";
+
+/** An open segment. */
+export interface MergeSource {
+  readonly fd: number;
+  readonly index: SegmentIndex;
+}
+
+/** Keys from gte (inclusive) to lt (exclusive). */
+export interface MergeRange {
+  readonly gte: Uint8Array | undefined;
+  readonly lt: Uint8Array | undefined;
+}
+
+interface FanInOptions {
+  readonly range: MergeRange;
+  readonly fanInMax: number;
+  readonly bufferBytes: number;
+  readonly directory: string;
+  /** Closes the temporary segments with the others. */
+  readonly readers: RunReaders;
+}
+
+/** Most that one segment buffers. */
+const CURSOR_BUFFER_BYTES_MAX = 1024 * 1024;
+
+/** Temporary segments are written in pieces of at least this. */
+const PIECE_BYTES = 512 * 1024;
+
+/** The order of the sources' entries in the range; undefined if they have none. */
+export function openTree(
+  sources: readonly MergeSource[],
+  range: MergeRange,
+  bufferBytes: number,
+): LoserTree | undefined {
+  const each = Math.min(
+    Math.max(Math.floor(bufferBytes / Math.max(1, sources.length)), BLOCK_BYTES_MAX),
+    CURSOR_BUFFER_BYTES_MAX,
+  );
+  const cursors: SegmentCursor[] = [];
+  const codes: number[] = [];
+  for (const [rank, { fd, index }] of sources.entries()) {
+    const cursor = SegmentCursor.open(fd, index, rank, each, range.gte, range.lt);
+    const code = cursor.seek(range.gte);
+    if (code === EXHAUSTED) continue;
+    cursors.push(cursor);
+    codes.push(code);
+  }
+  if (cursors.length === 0) return undefined;
+  if (range.lt) {
+    const end = SegmentCursor.sentinel(range.lt);
+    cursors.push(end);
+    codes.push(end.codeFromStart());
+  }
+  return new LoserTree(cursors, Int32Array.from(codes));
+}
+
+/** At most `fanInMax` sources with the same entries. */
+export function reduceFanIn(
+  sources: readonly MergeSource[],
+  options: FanInOptions,
+): readonly MergeSource[] {
+  let current = sources;
+  while (current.length > options.fanInMax) {
+    const count = Math.min(options.fanInMax, current.length - options.fanInMax + 1);
+    const start = smallestRun(current, count);
+    current = [
+      ...current.slice(0, start),
+      mergeAll(current.slice(start, start + count), options),
+      ...current.slice(start + count),
+    ];
+  }
+  return current;
+}
+
+/** Where the `count` neighbours with the fewest bytes start. Neighbours, so that their ranks stay in order. */
+function smallestRun(sources: readonly MergeSource[], count: number): number {
+  const lengthOf = (i: number): number => sources[i]?.index.ref.length ?? 0;
+  let bytes = 0;
+  for (let i = 0; i < count; i++) bytes += lengthOf(i);
+  let best = 0;
+  let bestBytes = bytes;
+  for (let start = 1; start + count <= sources.length; start++) {
+    bytes += lengthOf(start + count - 1) - lengthOf(start - 1);
+    if (bytes < bestBytes) {
+      bestBytes = bytes;
+      best = start;
+    }
+  }
+  return best;
+}
+
+function mergeAll(sources: readonly MergeSource[], options: FanInOptions): MergeSource {
+  const path = join(options.directory, `merge-${randomUUID()}.tmp`);
+  const file = RunFile.temporary(path);
+  try {
+    const encoder = new SegmentEncoder(
+      Math.min(...sources.map(({ index }) => index.ordinalMin)),
+      Math.max(...sources.map(({ index }) => index.ordinalMax)),
+      2 * PIECE_BYTES,
+    );
+    const tree = openTree(sources, options.range, options.bufferBytes);
+    if (tree) copyAll(tree, encoder, file);
+    file.write(encoder.finish());
+    const ref = { path, offset: 0, length: file.length, entries: encoder.entries };
+    const fd = file.release();
+    options.readers.adopt(path, fd);
+    return { fd, index: SegmentIndex.read(fd, ref) };
+  } finally {
+    file.close();
+  }
+}
+
+function copyAll(tree: LoserTree, encoder: SegmentEncoder, file: RunFile): void {
+  while (tree.code !== EXHAUSTED && !tree.winner.isSentinel) {
+    const entry = tree.winner;
+    const { code } = tree;
+    // For a key that differs beyond OFFSET_CAP, storing less than is shared is allowed and keeps its code as it is.
+    const shared =
+      code === 0 ? entry.keyLength : code === 1 ? OFFSET_CAP : OFFSET_CAP - (code >> 8);
+    encoder.add(
+      entry.key,
+      0,
+      entry.keyLength,
+      shared,
+      entry.buffer,
+      entry.valueStart,
+      entry.valueEnd,
+      entry.ordinal,
+      entry.cancels ? CANCEL : 0,
+    );
+    if (encoder.pendingBytes >= PIECE_BYTES) file.write(encoder.take());
+    tree.advance();
+  }
+}

@@ -1,0 +1,240 @@
+// Reads one segment entry by entry. Beside the key it tells how the key differs from the one before, as one number (an offset-value
+// code): prefix compression has stored the answer already, and the merge orders almost all entries by these numbers alone.
+//
+//   code = 0                                     the key equals the one before
+//   code = (OFFSET_CAP - offset) * 256 + byte    they first differ at `offset`, where this key has `byte`
+//   code = 1                                     they first differ at OFFSET_CAP or later
+//
+// Of two keys that are not below a third, the one with the smaller code (relative to the third) is the smaller.
+
+import { crc32 } from "node:zlib";
+import { compareBytes, copyBytes } from "./bytes.js";
+import { damaged } from "./run-errors.js";
+import { readFully, type SegmentIndex } from "./segment-index.js";
+
+/** Offsets from here on are not told apart by the code. */
+export const OFFSET_CAP = 1 << 22;
+
+/** Code of a cursor that has no more entries: above all others. */
+export const EXHAUSTED = 0x7fff_ffff;
+
+/** The code of a key that first differs from a smaller one at `offset`, where it has `byte`. */
+export function codeOf(offset: number, byte: number): number {
+  return offset >= OFFSET_CAP ? 1 : ((OFFSET_CAP - offset) << 8) | byte;
+}
+
+/** Position in a segment. Fields describe the current entry and stay valid until `next()`. */
+export class SegmentCursor {
+  /** The current key is key[0, keyLength). */
+  key = new Uint8Array(64);
+  keyLength = 0;
+  /** The current value is buffer[valueStart, valueEnd). */
+  buffer: Uint8Array;
+  valueStart = 0;
+  valueEnd = 0;
+  ordinal = 0;
+  cancels = false;
+  /** Whether this is the end of the range rather than an entry. */
+  readonly isSentinel: boolean;
+  /** Among equal keys and ordinals the higher rank comes first. */
+  readonly rank: number;
+
+  readonly #fd: number;
+  readonly #index: SegmentIndex | undefined;
+  readonly #bufferBytes: number;
+  readonly #ordinalMin: number;
+  readonly #ordinalWidth: number;
+  #bufferOffset = 0;
+  #bufferLength = 0;
+  #block = 0;
+  #blockEnd = 0;
+  #endBlock = 0;
+  #position = 0;
+
+  private constructor(
+    fd: number,
+    index: SegmentIndex | undefined,
+    rank: number,
+    bufferBytes: number,
+  ) {
+    this.#fd = fd;
+    this.#index = index;
+    this.rank = rank;
+    this.isSentinel = index === undefined;
+    this.#bufferBytes = bufferBytes;
+    this.#ordinalMin = index?.ordinalMin ?? 0;
+    this.#ordinalWidth = index?.ordinalWidth ?? 0;
+    this.buffer = new Uint8Array(0);
+  }
+
+  /** A cursor before the first entry with key >= gte; `next()` moves to it. Blocks that begin at lt or after are not read. */
+  static open(
+    fd: number,
+    index: SegmentIndex,
+    rank: number,
+    bufferBytes: number,
+    gte: Uint8Array | undefined,
+    lt: Uint8Array | undefined,
+  ): SegmentCursor {
+    const cursor = new SegmentCursor(fd, index, rank, bufferBytes);
+    cursor.#endBlock = lt ? index.blocksBelow(lt) : index.blocks;
+    cursor.#block = gte ? index.firstBlock(gte) : 0;
+    return cursor;
+  }
+
+  /** A cursor whose only entry is a key that comes before all others of its kind: it ends a merge at `key`. */
+  static sentinel(key: Uint8Array): SegmentCursor {
+    const cursor = new SegmentCursor(-1, undefined, Infinity, 0);
+    cursor.key = new Uint8Array(key);
+    cursor.keyLength = key.length;
+    cursor.ordinal = Infinity;
+    return cursor;
+  }
+
+  /** Moves to the first entry with key >= gte; returns its code relative to the empty key. */
+  seek(gte: Uint8Array | undefined): number {
+    let code = this.next();
+    if (gte) {
+      while (code !== EXHAUSTED && compareBytes(this.key, this.keyLength, gte, gte.length) < 0) {
+        code = this.next();
+      }
+    }
+    return code === EXHAUSTED ? code : this.codeFromStart();
+  }
+
+  /** Code of the current key relative to the empty key. */
+  codeFromStart(): number {
+    return this.keyLength === 0 ? 0 : codeOf(0, this.key[0] as number);
+  }
+
+  /**
+   * Moves to the next entry.
+   *
+   * @returns its code relative to the entry before, or EXHAUSTED.
+   * @throws BtreeError BTREE_CORRUPT when its block is damaged.
+   */
+  next(): number {
+    const first = this.#position === this.#blockEnd;
+    if (first && !this.#loadBlock()) return EXHAUSTED;
+    const buffer = this.buffer;
+    let p = this.#position;
+    let shared = buffer[p] as number;
+    let suffix = buffer[p + 1] as number;
+    let value = buffer[p + 2] as number;
+    if ((shared | suffix | value) < 0x80) {
+      p += 3;
+    } else {
+      shared = this.#varint();
+      suffix = this.#varint();
+      value = this.#varint();
+      p = this.#position;
+    }
+    let ordinal = this.#ordinalMin;
+    let scale = 1;
+    for (let width = this.#ordinalWidth; width > 0; width--) {
+      ordinal += (buffer[p++] as number) * scale;
+      scale *= 256;
+    }
+    this.ordinal = ordinal;
+    this.cancels = value % 2 === 1;
+    const valueStart = p + suffix;
+    this.valueStart = valueStart;
+    this.valueEnd = valueStart + (value - (value % 2)) / 2;
+    this.#position = this.valueEnd;
+    if (this.valueEnd > this.#blockEnd) throw this.#malformed();
+    return first ? this.#takeFirstKey(p, suffix) : this.#takeKey(p, shared, suffix);
+  }
+
+  #takeKey(suffixStart: number, shared: number, suffix: number): number {
+    const length = shared + suffix;
+    if (suffix === 0) {
+      // Keys ascend: one that adds nothing is the same key again.
+      if (shared !== this.keyLength) throw this.#malformed();
+      return 0;
+    }
+    if (length > this.key.length) this.#growKey(length);
+    const buffer = this.buffer;
+    const code = codeOf(shared, buffer[suffixStart] as number);
+    copyBytes(buffer, suffixStart, suffixStart + suffix, this.key, shared);
+    this.keyLength = length;
+    return code;
+  }
+
+  /** The first key of a block is whole: how it differs from the one before must be found out. */
+  #takeFirstKey(start: number, length: number): number {
+    const before = this.key;
+    const buffer = this.buffer;
+    const n = Math.min(length, this.keyLength);
+    let shared = 0;
+    while (shared < n && before[shared] === buffer[start + shared]) shared++;
+    if (shared === length) return 0;
+    if (length > before.length) this.#growKey(length);
+    copyBytes(buffer, start + shared, start + length, this.key, shared);
+    this.keyLength = length;
+    return codeOf(shared, buffer[start + shared] as number);
+  }
+
+  #loadBlock(): boolean {
+    const index = this.#index;
+    const block = this.#block;
+    if (index === undefined || block >= this.#endBlock) return false;
+    const offset = index.blockOffsets[block] as number;
+    const bytes = (index.blockOffsets[block + 1] as number) - offset;
+    if (offset >= this.#bufferOffset + this.#bufferLength || this.#bufferLength === 0)
+      this.#fill(index, block);
+    const start = offset - this.#bufferOffset;
+    if (crc32(this.buffer.subarray(start, start + bytes)) !== index.blockCrcs[block]) {
+      throw damaged(index.ref.path, offset, "has a damaged block");
+    }
+    this.#position = start;
+    this.#blockEnd = start + bytes;
+    this.#block = block + 1;
+    return bytes > 0;
+  }
+
+  /** Reads as many whole blocks from `block` on as fit: one system call for all of them. */
+  #fill(index: SegmentIndex, block: number): void {
+    const start = index.blockOffsets[block] as number;
+    let end = block + 1;
+    while (
+      end < this.#endBlock &&
+      (index.blockOffsets[end + 1] as number) - start <= this.#bufferBytes
+    ) {
+      end++;
+    }
+    const length = (index.blockOffsets[end] as number) - start;
+    // A buffer grown for one large entry is given back afterwards.
+    const held = this.buffer.length;
+    if (held < length || held > Math.max(length, this.#bufferBytes)) {
+      this.buffer = new Uint8Array(
+        end === this.#endBlock ? length : Math.max(length, this.#bufferBytes),
+      );
+    }
+    readFully(this.#fd, index.ref.path, this.buffer, length, start);
+    this.#bufferOffset = start;
+    this.#bufferLength = length;
+  }
+
+  #varint(): number {
+    let value = 0;
+    let scale = 1;
+    for (let i = 0; i < 8; i++) {
+      const byte = this.buffer[this.#position++] as number;
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return value;
+      scale *= 0x80;
+    }
+    throw this.#malformed();
+  }
+
+  #growKey(length: number): void {
+    const grown = new Uint8Array(Math.max(length, this.key.length * 2));
+    grown.set(this.key.subarray(0, this.keyLength));
+    this.key = grown;
+  }
+
+  #malformed(): Error {
+    const offset = this.#index?.blockOffsets[this.#block - 1] ?? 0;
+    return damaged(this.#index?.ref.path ?? "", offset, "has a block of malformed entries");
+  }
+}

@@ -1,0 +1,176 @@
+// Turns entries in order into a segment: blocks as they fill, then index and footer (layout in format.ts). Knows neither batches nor
+// files: encode-segment.ts feeds it from a sorted batch, pre-merge.ts from a merge.
+
+import { crc32 } from "node:zlib";
+import { copyBytes, writeUint32, writeVarint } from "./bytes.js";
+import {
+  BLOCK_BYTES_MAX,
+  CANCEL,
+  FOOTER_BLOCK_BYTES,
+  FOOTER_BLOCKS,
+  FOOTER_BYTES,
+  FOOTER_CRC,
+  FOOTER_ENTRIES,
+  FOOTER_INDEX_BYTES,
+  FOOTER_ORDINAL_MAX,
+  FOOTER_ORDINAL_MIN,
+  FOOTER_ORDINAL_WIDTH,
+  FOOTER_VERSION,
+  INDEX_KEY_BYTES_MAX,
+  INDEX_RECORD_BYTES,
+  ordinalWidthOf,
+  SEGMENT_MAGIC,
+  SEGMENT_VERSION,
+} from "./format.js";
+
+/** Three varints of 5 bytes and an ordinal of 7. */
+const ENTRY_HEAD_BYTES_MAX = 22;
+
+/** Encodes one segment. */
+export class SegmentEncoder {
+  /** Finished blocks that `take()` did not fetch, then the open one. */
+  #out: Uint8Array;
+  #used = 0;
+  #blockStart = 0;
+  #index = new Uint8Array(4096);
+  #indexUsed = 0;
+  #blocks = 0;
+  #blockBytesMax = 0;
+  #entries = 0;
+  readonly #ordinalMin: number;
+  readonly #ordinalMax: number;
+  readonly #ordinalWidth: number;
+
+  /** Every entry's ordinal must lie in [ordinalMin, ordinalMax]. */
+  constructor(ordinalMin: number, ordinalMax: number, bytesExpected = 2 * BLOCK_BYTES_MAX) {
+    this.#ordinalMin = ordinalMin;
+    this.#ordinalMax = ordinalMax;
+    this.#ordinalWidth = ordinalWidthOf(ordinalMax - ordinalMin);
+    this.#out = new Uint8Array(bytesExpected);
+  }
+
+  get entries(): number {
+    return this.#entries;
+  }
+
+  /** Bytes that wait to be taken. */
+  get pendingBytes(): number {
+    return this.#blockStart;
+  }
+
+  /**
+   * Adds the next entry.
+   *
+   * @param shared - Exactly how many bytes its key has in common with the key before; anything for the first entry.
+   */
+  add(
+    kb: Uint8Array,
+    keyStart: number,
+    keyEnd: number,
+    shared: number,
+    vb: Uint8Array,
+    valueStart: number,
+    valueEnd: number,
+    ordinal: number,
+    flags: number,
+  ): void {
+    const bytesMax = keyEnd - keyStart + (valueEnd - valueStart) + ENTRY_HEAD_BYTES_MAX;
+    if (
+      this.#used > this.#blockStart &&
+      this.#used - this.#blockStart + bytesMax - shared > BLOCK_BYTES_MAX
+    ) {
+      this.#closeBlock();
+    }
+    if (this.#used + bytesMax > this.#out.length) this.#grow(bytesMax);
+    let prefix = shared;
+    if (this.#used === this.#blockStart) {
+      prefix = 0;
+      this.#beginIndexRecord(kb, keyStart, keyEnd);
+    }
+    const out = this.#out;
+    let p = this.#used;
+    const suffixStart = keyStart + prefix;
+    const suffixLength = keyEnd - suffixStart;
+    const value = (valueEnd - valueStart) * 2 + (flags & CANCEL);
+    // Lengths may pass 2^31, so the varint test is a comparison, not a bit operation.
+    if (prefix < 0x80 && suffixLength < 0x80 && value < 0x80) {
+      out[p] = prefix;
+      out[p + 1] = suffixLength;
+      out[p + 2] = value;
+      p += 3;
+    } else {
+      p = writeVarint(out, p, prefix);
+      p = writeVarint(out, p, suffixLength);
+      p = writeVarint(out, p, value);
+    }
+    let delta = ordinal - this.#ordinalMin;
+    for (let width = this.#ordinalWidth; width > 0; width--) {
+      out[p++] = delta & 0xff;
+      delta = Math.floor(delta / 256);
+    }
+    copyBytes(kb, suffixStart, keyEnd, out, p);
+    p += suffixLength;
+    copyBytes(vb, valueStart, valueEnd, out, p);
+    this.#used = p + valueEnd - valueStart;
+    this.#entries++;
+  }
+
+  /** Fetches the finished blocks, valid until the next call: for writers that stream. */
+  take(): Uint8Array {
+    const taken = this.#out.slice(0, this.#blockStart);
+    this.#out.copyWithin(0, this.#blockStart, this.#used);
+    this.#used -= this.#blockStart;
+    this.#blockStart = 0;
+    return taken;
+  }
+
+  /** Closes the segment and fetches what is left of it. The encoder is spent. */
+  finish(): Uint8Array {
+    if (this.#used > this.#blockStart) this.#closeBlock();
+    const blockBytes = this.#used;
+    const result = new Uint8Array(blockBytes + this.#indexUsed + FOOTER_BYTES);
+    result.set(this.#out.subarray(0, blockBytes));
+    result.set(this.#index.subarray(0, this.#indexUsed), blockBytes);
+    const footer = blockBytes + this.#indexUsed;
+    const view = new DataView(result.buffer, footer, FOOTER_BYTES);
+    view.setUint32(0, SEGMENT_MAGIC, true);
+    view.setUint32(FOOTER_VERSION, SEGMENT_VERSION, true);
+    view.setUint32(FOOTER_INDEX_BYTES, this.#indexUsed, true);
+    view.setUint32(FOOTER_BLOCKS, this.#blocks, true);
+    view.setFloat64(FOOTER_ENTRIES, this.#entries, true);
+    view.setFloat64(FOOTER_ORDINAL_MIN, this.#ordinalMin, true);
+    view.setFloat64(FOOTER_ORDINAL_MAX, this.#ordinalMax, true);
+    view.setUint32(FOOTER_ORDINAL_WIDTH, this.#ordinalWidth, true);
+    view.setUint32(FOOTER_BLOCK_BYTES, this.#blockBytesMax, true);
+    view.setUint32(FOOTER_CRC, crc32(result.subarray(blockBytes, footer + FOOTER_CRC)), true);
+    return result;
+  }
+
+  #beginIndexRecord(kb: Uint8Array, keyStart: number, keyEnd: number): void {
+    const length = Math.min(keyEnd - keyStart, INDEX_KEY_BYTES_MAX);
+    if (this.#indexUsed + INDEX_RECORD_BYTES + length > this.#index.length) {
+      const grown = new Uint8Array(this.#index.length * 2);
+      grown.set(this.#index);
+      this.#index = grown;
+    }
+    this.#index[this.#indexUsed + 8] = length;
+    copyBytes(kb, keyStart, keyStart + length, this.#index, this.#indexUsed + INDEX_RECORD_BYTES);
+  }
+
+  #closeBlock(): void {
+    const at = this.#indexUsed;
+    const bytes = this.#used - this.#blockStart;
+    writeUint32(this.#index, at, bytes);
+    writeUint32(this.#index, at + 4, crc32(this.#out.subarray(this.#blockStart, this.#used)));
+    this.#indexUsed = at + INDEX_RECORD_BYTES + (this.#index[at + 8] as number);
+    if (bytes > this.#blockBytesMax) this.#blockBytesMax = bytes;
+    this.#blocks++;
+    this.#blockStart = this.#used;
+  }
+
+  #grow(bytes: number): void {
+    const grown = new Uint8Array(Math.max(this.#out.length * 2, this.#used + bytes));
+    grown.set(this.#out.subarray(0, this.#used));
+    this.#out = grown;
+  }
+}
