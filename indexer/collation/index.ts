@@ -1,0 +1,9 @@
+// Collation keys: JSON values as bytes whose plain order is CouchDB's order of keys. See COLLATION.md.
+export { ByteBuffer, type ByteSink } from "./bytes.js";
+export { decodeKey } from "./decode.js";
+export { encodeKeyText, KeyEncoder } from "./encoder.js";
+export { groupPrefix, keyEnd } from "./structure.js";
+export { HIGHEST, LOWEST, type CollationKind } from "./tags.js";
+
+/** Version of the order and of the byte layout. An index remembers the one it was written with. */
+export const COLLATION_VERSION = 1;
