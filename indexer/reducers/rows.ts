@@ -1,0 +1,78 @@
+// Reads the rows of leaf slices: key text, document id, and the values of an entry in the order in which CouchDB
+// hands them to reduces: the values of one document and key come last first there (VIEWS §5, §15).
+
+import { decodeKey, keyEnd, type CollationKind } from "../collation/index.js";
+import { ByteCursor, ROW_DUPS, ROW_KEY_TEXT } from "../views/row-value.js";
+import { textOf } from "./term.js";
+import type { LeafRows } from "./types.js";
+
+/** Called with where one value's JSON text lies. */
+export type ValueVisitor = (bytes: Uint8Array, start: number, end: number) => void;
+
+/** Calls `visit` for each value of an entry. */
+export function visitValues(entry: Uint8Array, visit: ValueVisitor): void {
+  const flags = entry[0] as number;
+  const cursor = new ByteCursor(entry, 1);
+  if (flags & ROW_KEY_TEXT) cursor.pos += cursor.varint();
+  if ((flags & ROW_DUPS) === 0) {
+    visit(entry, cursor.pos, entry.length);
+    return;
+  }
+  const count = cursor.varint();
+  const bounds = new Array<number>(2 * count);
+  for (let i = 0; i < count; i++) {
+    const length = cursor.varint();
+    bounds[2 * i] = cursor.pos;
+    bounds[2 * i + 1] = cursor.pos + length;
+    cursor.pos += length;
+  }
+  for (let i = count - 1; i >= 0; i--) {
+    visit(entry, bounds[2 * i] as number, bounds[2 * i + 1] as number);
+  }
+}
+
+/** Text of the key of an entry as it was emitted. */
+export function keyText(kind: CollationKind, key: Uint8Array, entry: Uint8Array): string {
+  if ((entry[0] as number) & ROW_KEY_TEXT) {
+    const cursor = new ByteCursor(entry, 1);
+    return textOf(cursor.take(cursor.varint()));
+  }
+  return decodeKey(kind, key);
+}
+
+/** Bytes of the document id in a tree key. */
+export function docIdOf(kind: CollationKind, key: Uint8Array): Uint8Array {
+  return key.subarray(keyEnd(kind, key, 0));
+}
+
+/**
+ * The rows of slices as the text `[[[key,id],value],…]`, in ascending order, or descending when `reverse`.
+ * The values of one document and key come last first either way.
+ */
+export function rowsText(
+  kind: CollationKind,
+  slices: readonly LeafRows[],
+  reverse: boolean,
+): string {
+  const rows: string[] = [];
+  let head = "";
+  const visit: ValueVisitor = (bytes, start, end) => {
+    rows.push(`${head}${textOf(bytes, start, end)}]`);
+  };
+  const row = (slice: LeafRows, i: number): void => {
+    const key = slice.key(i);
+    const entry = slice.value(i);
+    const id = JSON.stringify(textOf(docIdOf(kind, key)));
+    head = `[[${keyText(kind, key, entry)},${id}],`;
+    visitValues(entry, visit);
+  };
+  if (reverse) {
+    for (let s = slices.length - 1; s >= 0; s--) {
+      const slice = slices[s] as LeafRows;
+      for (let i = slice.length - 1; i >= 0; i--) row(slice, i);
+    }
+  } else {
+    for (const slice of slices) for (let i = 0; i < slice.length; i++) row(slice, i);
+  }
+  return `[${rows.join(",")}]`;
+}
