@@ -1,0 +1,47 @@
+// The JSON text of a row's key: stored beside the value where the collation key does not tell it, else decoded from there.
+
+import { type Bytes } from "../../btree/index.js";
+import { decodeKey, keyEnd } from "../collation/index.js";
+import { type CollationKind } from "../reducers/index.js";
+import { ByteCursor, ROW_KEY_TEXT } from "../views/row-value.js";
+import { textOf } from "./text.js";
+
+/** Reads keys of one view, remembering the last: neighbours often share their key. */
+export class KeyTexts {
+  readonly #kind: CollationKind;
+  readonly #start: number;
+  #last: Bytes = new Uint8Array(0);
+  #lastEnd = 0;
+  #lastText: string | undefined;
+
+  /** @param start Where the collation key begins: after the partition, if there is one. */
+  constructor(kind: CollationKind, start: number) {
+    this.#kind = kind;
+    this.#start = start;
+  }
+
+  /** Index where the document id begins. */
+  end(key: Bytes): number {
+    const end = this.#lastEnd;
+    if (end > this.#start && key.length >= end) {
+      const last = this.#last;
+      let i = this.#start;
+      while (i < end && key[i] === last[i]) i++;
+      // No collation key is the beginning of another, so equal bytes are the whole key.
+      if (i === end) return end;
+    }
+    this.#last = key;
+    this.#lastText = undefined;
+    return (this.#lastEnd = keyEnd(this.#kind, key, this.#start));
+  }
+
+  /** Call `end(key)` first. `value` is the entry's. */
+  text(key: Bytes, value: Bytes): string {
+    if (((value[0] as number) & ROW_KEY_TEXT) !== 0) {
+      const cursor = new ByteCursor(value, 1);
+      const length = cursor.varint();
+      return textOf(value, cursor.pos, cursor.pos + length);
+    }
+    return (this.#lastText ??= decodeKey(this.#kind, key, this.#start));
+  }
+}

@@ -1,0 +1,194 @@
+// Rows of a reduce query (VIEWS §14): one for the whole range, one for each group, or one for each key of a list. Groups are
+// walked lazily; a page is evaluated at once, so that custom reduces of a page are under way together.
+
+import {
+  type Bytes,
+  type GroupParts,
+  type KeyRange,
+  type RangeParts,
+  type TreeReader,
+} from "../../btree/index.js";
+import { groupPrefix, keyEnd } from "../collation/index.js";
+import { type EvaluateOptions, type ReduceOutcome, type ViewReducer } from "../reducers/index.js";
+import { type Step, type ViewContext } from "./context.js";
+import { cutArray } from "./json-slices.js";
+import { KeyTexts } from "./key-text.js";
+import { rangesOf } from "./map-rows.js";
+import { compareBytes, isEmptyRange, joinBytes, scanRange } from "./ranges.js";
+import { type ResolvedQuery } from "./resolve.js";
+
+/** Rows of a page. */
+const PAGE_ROWS = 256;
+/** Groups skipped before the caller gets a turn. */
+const SKIPPED_PER_STEP = 4096;
+
+const NOTHING = new Uint8Array(0);
+const ABOVE = new Uint8Array([0xff]);
+const BACKWARD = { reverse: true } as const;
+
+/** A group before its key's text is made; `firstKey` undefined for the group of everything. */
+interface Group {
+  readonly parts: RangeParts;
+  readonly firstKey: Bytes | undefined;
+  readonly firstValue: Bytes;
+}
+
+function rowText(key: string, outcome: ReduceOutcome): string {
+  if ("value" in outcome) return `{"key":${key},"value":${outcome.value}}`;
+  // The key of an error row is null, whatever its group (VIEWS §17).
+  const { error, reason } = outcome;
+  return `{"key":null,"error":${JSON.stringify(error)},"reason":${JSON.stringify(reason)}}`;
+}
+
+/** One run of a reduce query. Steps may be read once. */
+export class ReduceRows {
+  readonly #query: ResolvedQuery;
+  readonly #context: ViewContext;
+  readonly #tree: TreeReader;
+  readonly #reducer: ViewReducer;
+  readonly #index: number;
+  /** The count of the tree is the value. */
+  readonly #counts: boolean;
+  readonly #options: EvaluateOptions;
+  readonly #prefix: Bytes;
+  readonly #keys: KeyTexts;
+
+  constructor(query: ResolvedQuery, context: ViewContext, reducer: ViewReducer, index: number) {
+    this.#query = query;
+    this.#context = context;
+    this.#tree = context.tree;
+    this.#reducer = reducer;
+    this.#index = index;
+    this.#counts = reducer.specs[index]?.startsWith("_count") === true;
+    this.#options = { descending: query.descending, context: context.label ?? "" };
+    this.#prefix = context.keyPrefix ?? NOTHING;
+    this.#keys = new KeyTexts(query.collation, this.#prefix.length);
+  }
+
+  *steps(): Generator<Step, void, undefined> {
+    let { skip, limit } = this.#query;
+    if (limit <= 0) return;
+    let page: Group[] = [];
+    for (const group of this.#groups()) {
+      if (skip > 0) {
+        // Skipping takes time too: an empty page lets others have a turn.
+        if (--skip % SKIPPED_PER_STEP === 0) yield [];
+        continue;
+      }
+      page.push(group);
+      limit--;
+      if (page.length < PAGE_ROWS && limit > 0) continue;
+      yield this.#evaluate(page);
+      if (limit <= 0) return;
+      page = [];
+    }
+    if (page.length > 0) yield this.#evaluate(page);
+  }
+
+  *#groups(): Generator<Group, void, undefined> {
+    const { keys, grouping } = this.#query;
+    if (keys) {
+      yield* this.#groupsOfKeys(keys);
+      return;
+    }
+    for (const range of rangesOf(this.#query, this.#prefix)) {
+      if (isEmptyRange(range)) return;
+      if (grouping === "none") {
+        const parts = this.#tree.parts(range);
+        if (parts.count > 0) yield { parts, firstKey: undefined, firstValue: NOTHING };
+      } else {
+        yield* this.#groupsOfRange(range);
+      }
+    }
+  }
+
+  *#groupsOfRange(range: KeyRange): Generator<Group, void, undefined> {
+    const { grouping, collation: kind, descending } = this.#query;
+    const start = this.#prefix.length;
+    const prefixLength =
+      typeof grouping === "number"
+        ? (key: Bytes) => groupPrefix(kind, key, start, grouping)
+        : (key: Bytes) => keyEnd(kind, key, start);
+    if (!descending) {
+      for (const parts of this.#tree.groups(range, prefixLength)) {
+        yield { parts, firstKey: parts.firstKey, firstValue: parts.firstValue };
+      }
+      return;
+    }
+    for (const parts of this.#tree.groups(range, prefixLength, BACKWARD)) {
+      yield parts.count === 1
+        ? { parts, firstKey: parts.firstKey, firstValue: parts.firstValue }
+        : this.#lastFirst(parts, range);
+    }
+  }
+
+  /** The scan comes from above, so the group shows its greatest key: the first met (VIEWS §14). */
+  #lastFirst(parts: GroupParts, range: KeyRange): Group {
+    const slice = parts.reductions.length === 0 ? parts.slices.at(-1) : undefined;
+    if (slice && slice.length > 0) {
+      const last = slice.length - 1;
+      return { parts, firstKey: slice.key(last), firstValue: slice.value(last) };
+    }
+    const group = parts.firstKey.subarray(0, parts.prefixLength);
+    const above = joinBytes(group, ABOVE);
+    const lt = range.lt && compareBytes(range.lt, above) < 0 ? range.lt : above;
+    return this.#first({ gte: parts.firstKey, lt }, parts);
+  }
+
+  /** One group for each key that has rows, in list order whatever the direction (VIEWS §14). */
+  *#groupsOfKeys(keys: readonly Bytes[]): Generator<Group, void, undefined> {
+    for (const key of keys) {
+      const range = scanRange({ ...this.#query, startKey: key, endKey: key }, this.#prefix);
+      if (isEmptyRange(range)) continue;
+      const parts = this.#tree.parts(range);
+      if (parts.count > 0) yield this.#first(range, parts);
+    }
+  }
+
+  /** The group with the first entry of the range in scan order. */
+  #first(range: KeyRange, parts: RangeParts): Group {
+    const direction = this.#query.descending ? BACKWARD : undefined;
+    for (const slice of this.#tree.slices(range, direction)) {
+      if (slice.length > 0) return { parts, firstKey: slice.key(0), firstValue: slice.value(0) };
+    }
+    throw new Error("viewmill bug: a range that has rows has no first entry");
+  }
+
+  #keyText(group: Group): string {
+    const { firstKey, firstValue } = group;
+    if (firstKey === undefined) return "null";
+    this.#keys.end(firstKey);
+    const text = this.#keys.text(firstKey, firstValue);
+    const { grouping } = this.#query;
+    return typeof grouping === "number" ? cutArray(text, grouping) : text;
+  }
+
+  #evaluate(page: readonly Group[]): Step {
+    const { stats } = this.#context;
+    const before = stats?.enter("reduce");
+    const outcomes: (ReduceOutcome | Promise<ReduceOutcome>)[] = [];
+    let waits = false;
+    for (const { parts } of page) {
+      if (this.#counts) {
+        outcomes.push({ value: String(parts.count) });
+        continue;
+      }
+      if (stats) for (const slice of parts.slices) stats.rowsScanned += slice.length;
+      const outcome = this.#reducer.evaluate(this.#index, parts, this.#options);
+      if ("then" in outcome) waits = true;
+      outcomes.push(outcome);
+    }
+    if (waits) {
+      return Promise.all(outcomes).then((done) => {
+        stats?.enter(before);
+        return this.#texts(page, done);
+      });
+    }
+    stats?.enter(before);
+    return this.#texts(page, outcomes as ReduceOutcome[]);
+  }
+
+  #texts(page: readonly Group[], outcomes: readonly ReduceOutcome[]): readonly string[] {
+    return page.map((group, i) => rowText(this.#keyText(group), outcomes[i] as ReduceOutcome));
+  }
+}

@@ -1,0 +1,199 @@
+// What the parameters of a query mean together for one view: the semantic checks of VIEWS §8 in CouchDB's order, the range
+// check of §9, and keys encoded into the bytes of the tree.
+
+import { type Bytes } from "../../btree/index.js";
+import { encodeKeyText } from "../collation/index.js";
+import { type CollationKind } from "../reducers/index.js";
+import { type ViewBody, parseQueriesBody } from "./body.js";
+import { invalidJson, parseError, QueryError } from "./errors.js";
+import { sameTerm } from "./json-slices.js";
+import {
+  applyBody,
+  applyParameters,
+  applyPath,
+  defaultQuery,
+  type ParseOptions,
+  type ViewQuery,
+} from "./parameters.js";
+import { startsBeforeEnd } from "./ranges.js";
+
+/** What a query must know of its view before it runs. */
+export interface ViewShape {
+  readonly hasReduce: boolean;
+  readonly collation: CollationKind;
+  /** Rows are kept by partition, so that a query names one (VIEWS §19). */
+  readonly partitioned?: boolean;
+  /** `[query_server_config] query_limit` or `partition_query_limit`. Default none. */
+  readonly limitMax?: number;
+}
+
+/** How a reduce groups its rows: not at all, by the whole key, or by the first elements of array keys. */
+export type Grouping = "none" | "exact" | number;
+
+/** A query that the view can answer. */
+export interface ResolvedQuery {
+  readonly kind: "map" | "reduce";
+  readonly collation: CollationKind;
+  /** Encoded; undefined for an open end. */
+  readonly startKey: Bytes | undefined;
+  readonly endKey: Bytes | undefined;
+  /** Encoded, in list order; undefined without a list. Never of length 1. */
+  readonly keys: readonly Bytes[] | undefined;
+  /** UTF-8; undefined where the default holds. */
+  readonly startDocId: Bytes | undefined;
+  readonly endDocId: Bytes | undefined;
+  readonly inclusiveEnd: boolean;
+  readonly descending: boolean;
+  readonly limit: number;
+  readonly skip: number;
+  readonly grouping: Grouping;
+  readonly includeDocs: boolean;
+  readonly conflicts: boolean;
+  readonly attachments: boolean;
+  readonly attEncodingInfo: boolean;
+  readonly update: true | false | "lazy";
+  readonly stable: boolean;
+  readonly updateSeq: boolean;
+  readonly sorted: boolean;
+  readonly partition: string | undefined;
+  readonly explain: boolean;
+}
+
+const utf8 = new TextEncoder();
+
+function groupingOf(query: ViewQuery): Grouping {
+  const { group, groupLevel } = query;
+  if (group === false && groupLevel !== undefined && groupLevel > 0) {
+    throw parseError("Can't specify group=false and group_level>0 at the same time");
+  }
+  if (groupLevel !== undefined) return groupLevel === 0 ? "none" : groupLevel;
+  return group === true ? "exact" : "none";
+}
+
+function checkPartition(query: ViewQuery, view: ViewShape): void {
+  if (view.partitioned === true && query.partition === undefined) {
+    throw parseError("`partition` parameter is mandatory for queries to this view.");
+  }
+  if (view.partitioned !== true && query.partition !== undefined) {
+    throw parseError("`partition` parameter is not supported in this design doc");
+  }
+}
+
+function limitOf(query: ViewQuery, max = Infinity): number {
+  if (query.limit === Infinity) return max;
+  if (query.limit > max) throw parseError(`Limit is too large, must not exceed ${max}`);
+  return query.limit;
+}
+
+function encoded(collation: CollationKind, json: string): Bytes {
+  try {
+    return encodeKeyText(collation, json);
+  } catch {
+    // Parsing accepted it, so this is nesting beyond what can be encoded.
+    throw invalidJson();
+  }
+}
+
+/**
+ * Checks the query against its view.
+ *
+ * @throws QueryError with the first failing check of VIEWS §8 and §9.
+ */
+export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQuery {
+  const grouping = groupingOf(query);
+  const { keys } = query;
+  if (!view.hasReduce && query.reduce === true) {
+    throw parseError("Reduce is invalid for map-only views.");
+  }
+  const kind = view.hasReduce && query.reduce !== false ? "reduce" : "map";
+  if (kind === "reduce" && grouping !== "exact" && keys !== undefined && keys !== "invalid") {
+    throw parseError("Multi-key fetches for reduce views must use `group=true`");
+  }
+  if (keys === "invalid") throw parseError("`keys` must be an array of strings.");
+  const ranged = query.startKey !== undefined || query.endKey !== undefined;
+  if (keys !== undefined && keys.length > 0 && ranged) {
+    throw parseError("`keys` is incompatible with `key`, `start_key` and `end_key`");
+  }
+  if (kind === "map" && grouping !== "none") {
+    throw parseError("Invalid use of grouping on a map view.");
+  }
+  if (kind === "reduce") {
+    if (query.includeDocs) throw parseError("`include_docs` is invalid for reduce");
+    if (query.conflicts !== undefined) {
+      throw parseError("`conflicts` is invalid for reduce views.");
+    }
+  }
+  checkPartition(query, view);
+  const limit = limitOf(query, view.limitMax);
+
+  const { collation } = view;
+  const startKey = query.startKey === undefined ? undefined : encoded(collation, query.startKey);
+  const endKey =
+    query.endKey === undefined
+      ? undefined
+      : query.endKey === query.startKey
+        ? startKey
+        : encoded(collation, query.endKey);
+  const startDocId = query.startKeyDocId === undefined ? undefined : utf8.encode(query.startKeyDocId);
+  const endDocId = query.endKeyDocId === undefined ? undefined : utf8.encode(query.endKeyDocId);
+  const { descending } = query;
+  if (startKey && endKey && !sameTerm(query.startKey ?? "", query.endKey ?? "")) {
+    if (startsBeforeEnd(startKey, startDocId, endKey, endDocId, descending) === descending) {
+      throw parseError(
+        `No rows can match your key range, reverse your start_key and end_key or set descending=${String(!descending)}`,
+      );
+    }
+  }
+  return {
+    kind,
+    collation,
+    startKey,
+    endKey,
+    keys: keys?.map((key) => encoded(collation, key)),
+    startDocId,
+    endDocId,
+    inclusiveEnd: query.inclusiveEnd,
+    descending,
+    limit,
+    skip: query.skip,
+    grouping,
+    includeDocs: query.includeDocs,
+    conflicts: query.conflicts === true,
+    attachments: query.attachments,
+    attEncodingInfo: query.attEncodingInfo,
+    update: query.update,
+    stable: query.stable,
+    updateSeq: query.updateSeq,
+    sorted: query.sorted,
+    partition: query.partition,
+    explain: query.explain,
+  };
+}
+
+/**
+ * The queries of `POST …/_view/{view}/queries`, all checked before the first is run. Parameters of the query string are
+ * defaults for each, except keys, group and group_level (VIEWS §18).
+ *
+ * @throws QueryError for the first query that is wrong: then none is run.
+ */
+export function resolveViewQueries(
+  params: Iterable<readonly [string, string]>,
+  bodyText: string,
+  view: ViewShape,
+  options: ParseOptions = {},
+): ResolvedQuery[] {
+  const bodies = parseQueriesBody(bodyText);
+  const defaults = defaultQuery();
+  applyParameters(defaults, params);
+  delete defaults.keys;
+  delete defaults.group;
+  delete defaults.groupLevel;
+  return bodies.map((body: ViewBody | undefined) => {
+    // CouchDB has no clause for it either.
+    if (!body) throw new QueryError(500, "unknown_error", "function_clause");
+    const query = { ...defaults };
+    applyBody(query, body);
+    applyPath(query, options);
+    return resolveViewQuery(query, view);
+  });
+}
