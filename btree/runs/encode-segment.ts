@@ -21,6 +21,12 @@ export interface EncodeSegmentOptions {
    * @defaultValue none: the merge keeps the one inserted last and hands the others to `onSuperseded`.
    */
   readonly combine?: (batch: EntryBatch, first: number, last: number) => CombinedValue;
+  /**
+   * A block is closed before it would grow beyond this.
+   *
+   * @defaultValue 32 KiB
+   */
+  readonly blockBytes?: number;
 }
 
 /** Bytes an entry may take beside its key and value in the common case; the encoder grows when it takes more. */
@@ -40,6 +46,7 @@ export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions)
     ordinalMin,
     ordinalMax,
     batch.used + n * OVERHEAD_EXPECTED + 1024,
+    options?.blockBytes,
   );
   const bytes = batch.bytes;
   let shared = 0;

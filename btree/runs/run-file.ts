@@ -10,7 +10,7 @@ import {
   unlinkSync,
   writeSync,
 } from "node:fs";
-import { runIoError } from "./run-errors.js";
+import { damaged, runIoError } from "./run-errors.js";
 import { FOOTER_BYTES, FOOTER_ENTRIES } from "./format.js";
 import type { SegmentRef } from "./segment-index.js";
 
@@ -38,7 +38,7 @@ export class RunFile {
     const fd = openFile(path, "r+");
     try {
       if (fstatSync(fd).size < length) {
-        throw runIoError(path, `is shorter than the ${length} bytes of its last checkpoint`);
+        throw damaged(path, length, `is shorter than the ${length} bytes of its last checkpoint`);
       }
       ftruncateSync(fd, length);
     } catch (error) {

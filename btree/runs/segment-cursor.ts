@@ -8,7 +8,7 @@
 // Of two keys that are not below a third, the one with the smaller code (relative to the third) is the smaller.
 
 import { crc32 } from "node:zlib";
-import { compareBytes, copyBytes } from "./bytes.js";
+import { compareBytes, copyBytes } from "../bytes.js";
 import { damaged } from "./run-errors.js";
 import { readFully, type SegmentIndex } from "./segment-index.js";
 
@@ -95,7 +95,7 @@ export class SegmentCursor {
   seek(gte: Uint8Array | undefined): number {
     let code = this.next();
     if (gte) {
-      while (code !== EXHAUSTED && compareBytes(this.key, this.keyLength, gte, gte.length) < 0) {
+      while (code !== EXHAUSTED && compareBytes(this.key.subarray(0, this.keyLength), gte) < 0) {
         code = this.next();
       }
     }
@@ -167,7 +167,10 @@ export class SegmentCursor {
     const n = Math.min(length, this.keyLength);
     let shared = 0;
     while (shared < n && before[shared] === buffer[start + shared]) shared++;
-    if (shared === length) return 0;
+    if (shared === length) {
+      if (length !== this.keyLength) throw this.#malformed();
+      return 0;
+    }
     if (length > before.length) this.#growKey(length);
     copyBytes(buffer, start + shared, start + length, this.key, shared);
     this.keyLength = length;

@@ -2,7 +2,7 @@
 // files: encode-segment.ts feeds it from a sorted batch, pre-merge.ts from a merge.
 
 import { crc32 } from "node:zlib";
-import { copyBytes, writeUint32, writeVarint } from "./bytes.js";
+import { copyBytes, writeU32, writeVarint } from "../bytes.js";
 import {
   BLOCK_BYTES_MAX,
   CANCEL,
@@ -40,9 +40,16 @@ export class SegmentEncoder {
   readonly #ordinalMin: number;
   readonly #ordinalMax: number;
   readonly #ordinalWidth: number;
+  readonly #blockLimit: number;
 
   /** Every entry's ordinal must lie in [ordinalMin, ordinalMax]. */
-  constructor(ordinalMin: number, ordinalMax: number, bytesExpected = 2 * BLOCK_BYTES_MAX) {
+  constructor(
+    ordinalMin: number,
+    ordinalMax: number,
+    bytesExpected: number,
+    blockLimit = BLOCK_BYTES_MAX,
+  ) {
+    this.#blockLimit = blockLimit;
     this.#ordinalMin = ordinalMin;
     this.#ordinalMax = ordinalMax;
     this.#ordinalWidth = ordinalWidthOf(ordinalMax - ordinalMin);
@@ -77,7 +84,7 @@ export class SegmentEncoder {
     const bytesMax = keyEnd - keyStart + (valueEnd - valueStart) + ENTRY_HEAD_BYTES_MAX;
     if (
       this.#used > this.#blockStart &&
-      this.#used - this.#blockStart + bytesMax - shared > BLOCK_BYTES_MAX
+      this.#used - this.#blockStart + bytesMax - shared > this.#blockLimit
     ) {
       this.#closeBlock();
     }
@@ -160,8 +167,8 @@ export class SegmentEncoder {
   #closeBlock(): void {
     const at = this.#indexUsed;
     const bytes = this.#used - this.#blockStart;
-    writeUint32(this.#index, at, bytes);
-    writeUint32(this.#index, at + 4, crc32(this.#out.subarray(this.#blockStart, this.#used)));
+    writeU32(this.#index, at, bytes);
+    writeU32(this.#index, at + 4, crc32(this.#out.subarray(this.#blockStart, this.#used)));
     this.#indexUsed = at + INDEX_RECORD_BYTES + (this.#index[at + 8] as number);
     if (bytes > this.#blockBytesMax) this.#blockBytesMax = bytes;
     this.#blocks++;

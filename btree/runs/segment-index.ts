@@ -3,13 +3,12 @@
 
 import { readSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { compareBytes, readUint32 } from "./bytes.js";
+import { compareBytes, readU32, sharedPrefix } from "../bytes.js";
 import {
   FOOTER_BLOCK_BYTES,
   FOOTER_BLOCKS,
   FOOTER_BYTES,
   FOOTER_CRC,
-  FOOTER_ENTRIES,
   FOOTER_INDEX_BYTES,
   FOOTER_ORDINAL_MAX,
   FOOTER_ORDINAL_MIN,
@@ -92,9 +91,6 @@ export class SegmentIndex {
     this.ordinalMax = footer.getFloat64(FOOTER_ORDINAL_MAX, true);
     this.ordinalWidth = footer.getUint32(FOOTER_ORDINAL_WIDTH, true);
     this.blockBytesMax = footer.getUint32(FOOTER_BLOCK_BYTES, true);
-    if (footer.getFloat64(FOOTER_ENTRIES, true) !== ref.entries) {
-      throw damaged(ref.path, ref.offset, "does not hold as many entries as were recorded");
-    }
     this.bytes = index;
     this.blockOffsets = new Float64Array(this.blocks + 1);
     this.blockCrcs = new Uint32Array(this.blocks);
@@ -122,28 +118,23 @@ export class SegmentIndex {
     let high = this.blocks;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      const at = this.keySpans[middle * 2] as number;
-      const end = this.keySpans[middle * 2 + 1] as number;
       // A cut key is not above the whole one: at worst a block too many is read.
-      if (compareBytes(this.bytes.subarray(at, end), end - at, lt, lt.length) < 0) low = middle + 1;
+      if (compareBytes(this.blockKey(middle), lt) < 0) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 
-  /** The first key of a block, cut to 255 bytes. */
+  /** The first key of a block, cut to 255 bytes: a view. */
   blockKey(block: number): Uint8Array {
-    return this.bytes.slice(this.keySpans[block * 2], this.keySpans[block * 2 + 1]);
+    return this.bytes.subarray(this.keySpans[block * 2], this.keySpans[block * 2 + 1]);
   }
 
   #beginsBelow(block: number, key: Uint8Array): boolean {
-    const at = this.keySpans[block * 2] as number;
-    const length = (this.keySpans[block * 2 + 1] as number) - at;
-    const first = this.bytes.subarray(at, at + length);
-    if (compareBytes(first, length, key, key.length) >= 0) return false;
+    const first = this.blockKey(block);
+    if (compareBytes(first, key) >= 0) return false;
     // Of a cut key that `key` begins with, the rest is not known.
-    if (length < INDEX_KEY_BYTES_MAX) return true;
-    return compareBytes(first, length, key, Math.min(length, key.length)) !== 0;
+    return first.length < INDEX_KEY_BYTES_MAX || sharedPrefix(first, key) < INDEX_KEY_BYTES_MAX;
   }
 
   /** Returns where the last block ends. */
@@ -154,8 +145,8 @@ export class SegmentIndex {
     for (let block = 0; block < this.blocks; block++) {
       if (at + INDEX_RECORD_BYTES > bytes.length) return -1;
       this.blockOffsets[block] = offset;
-      offset += readUint32(bytes, at);
-      this.blockCrcs[block] = readUint32(bytes, at + 4);
+      offset += readU32(bytes, at);
+      this.blockCrcs[block] = readU32(bytes, at + 4);
       const keyAt = at + INDEX_RECORD_BYTES;
       at = keyAt + (bytes[at + 8] as number);
       this.keySpans[block * 2] = keyAt;

@@ -1,7 +1,7 @@
 // Cuts a merge into parts of about equal size, so that several threads can each merge one range. Sees only the sparse indexes: a key
 // every 32 KiB.
 
-import { compareBytes } from "./bytes.js";
+import { compareBytes } from "../bytes.js";
 import { RunReaders } from "./run-file.js";
 import { SegmentIndex, type SegmentRef } from "./segment-index.js";
 
@@ -13,7 +13,7 @@ import { SegmentIndex, type SegmentRef } from "./segment-index.js";
  */
 export function splitters(refs: readonly SegmentRef[], parts: number): Uint8Array[] {
   const blocks = readBlocks(refs);
-  blocks.sort((a, b) => compareBytes(a.key, a.key.length, b.key, b.key.length));
+  blocks.sort((a, b) => compareBytes(a.key, b.key));
   const total = blocks.reduce((sum, block) => sum + block.bytes, 0);
   const cuts: Uint8Array[] = [];
   let before = 0;
@@ -22,9 +22,9 @@ export function splitters(refs: readonly SegmentRef[], parts: number): Uint8Arra
     if (
       cuts.length < parts - 1 &&
       before >= (total * (cuts.length + 1)) / parts &&
-      (last === undefined || compareBytes(last, last.length, key, key.length) < 0)
+      (last === undefined || compareBytes(last, key) < 0)
     ) {
-      cuts.push(key);
+      cuts.push(key.slice());
     }
     before += bytes;
   }
