@@ -1,6 +1,9 @@
 // The seam between a database and the indexer: a feed of changes in pages, and documents by id.
 // Sequences are opaque: never compared, never assumed to be numbers.
 
+import { IndexerError } from "../errors.js";
+import type { SliceOptions } from "./slice.js";
+
 /** An opaque update sequence: the JSON text of what the source calls a sequence. `undefined` means from the beginning. */
 export type Seq = string;
 
@@ -29,6 +32,8 @@ export interface FileRange {
   readonly path: string;
   readonly start: number;
   readonly end: number;
+  /** Device and inode the range was cut in: another file under the path is then an error, not wrong documents. */
+  readonly inode?: string | undefined;
 }
 
 export interface ChangesOptions {
@@ -74,10 +79,15 @@ export interface DocumentRequest {
 export interface Source {
   /** True when each drain delivers the whole content (a file of documents): ids that are not seen again are deletions. */
   readonly snapshot: boolean;
+  /** How its chunks are sliced, wherever that happens. */
+  readonly slicing: SliceOptions;
   /** What mapped documents must carry; set by the indexer before `changes` is called. Sources that cannot ignore it. */
   configure?(wants: { conflicts: boolean; deletedConflicts: boolean; localSeq: boolean }): void;
   identity(): Promise<SourceIdentity>;
-  /** Pages in feed order. At-least-once: rows may repeat and a feed may rewind. */
+  /**
+   * Pages in feed order. At-least-once: rows may repeat and a feed may rewind.
+   * Throws INDEXER_ABORTED when the signal fires: a drain that just ends was complete.
+   */
   changes(options: ChangesOptions): AsyncIterable<Chunk>;
   /** The sequence of this moment. */
   latest(): Promise<Seq>;
@@ -95,4 +105,10 @@ export interface Source {
   /** Ids purged since the given purge sequence, where the source reports them. */
   purges?(since: string | undefined): Promise<{ ids: string[]; purgeSeq: string; reset: boolean }>;
   close(): Promise<void>;
+}
+
+/** What `changes` throws when its signal fires, before or while it waits. */
+export function abortedError(signal: AbortSignal | undefined): IndexerError {
+  const options = signal?.aborted ? { cause: signal.reason as unknown } : undefined;
+  return new IndexerError("INDEXER_ABORTED", "The operation was aborted.", {}, options);
 }

@@ -1,0 +1,15 @@
+// The way into sources/: everything other folders may use.
+
+export { ContentHasher, contentHashHex } from "./content-hash.js";
+export { ChangesFileSource } from "./changes-file-source.js";
+export { FileRangeReader } from "./file-range-reader.js";
+export { displaySeq } from "./file-seq.js";
+export type { FileSourceOptions } from "./file-source.js";
+export { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
+export { memberText, withoutMembers } from "./member-scan.js";
+export { NdjsonSource, type NdjsonSourceOptions } from "./ndjson-source.js";
+export { sliceChanges, sliceDocuments, type SliceOptions } from "./slice.js";
+export { SLICE_DELETED, SLICE_DESIGN, Slices } from "./slices.js";
+export * from "./source.js";
+export { StdinSource, type StdinSourceOptions } from "./stdin-source.js";
+export { MemorySource, type MemoryDocument } from "./memory-source.js";
