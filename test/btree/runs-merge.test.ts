@@ -105,6 +105,21 @@ describe("mergeSegments", () => {
     );
   });
 
+  test("finds the start of a range among keys that are longer than the index tells", () => {
+    const feed = Array.from({ length: 12 }, (_, i) => ({
+      key: Buffer.from("z".repeat(250 + (i % 4) * 4) + String(i)),
+      value: Buffer.alloc(1, i),
+      ordinal: i,
+      cancels: false,
+    }));
+    const refs = writeSegments(path, [feed, []], { blockBytes: 1 });
+
+    for (const { key } of feed) {
+      expect(merged(refs, { gte: key })).toEqual(modelMerge([feed], { gte: key }));
+      expect(merged(refs, { lt: key })).toEqual(modelMerge([feed], { lt: key }));
+    }
+  });
+
   test("of equal keys the highest ordinal survives, and a cancel kills what is not above it", () => {
     const entry = (key: string, value: string, ordinal: number, cancels = false): ModelEntry => ({
       key: Buffer.from(key),
