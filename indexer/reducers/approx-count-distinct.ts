@@ -4,13 +4,12 @@
 // A stored part is  SPARSE (varint (gap·8 + min(rank,7)) [varint rank-7 if 7])…  |  DENSE floor, 1024 bytes of two
 // 4-bit offsets from the floor, then one byte for each register whose offset is 15 or more.
 
-import type { CollationKind } from "../collation/index.js";
 import { sha1 } from "./sha1.js";
 import { writeVarint } from "../views/row-value.js";
 import { estimateBias } from "./hll-bias.js";
 import { TermWriter } from "./erlang.js";
 import { NumberReader } from "./numbers.js";
-import { keyText } from "./rows.js";
+import { type KeyLayout, keyText } from "./rows.js";
 import { parseTerm } from "./term.js";
 import type { Accumulator, LeafRows, ReduceOutcome } from "./types.js";
 
@@ -28,7 +27,7 @@ const NIBBLE_MAX = 15;
 const RANK_BITS = 53;
 
 export class DistinctAccumulator implements Accumulator {
-  readonly #kind: CollationKind;
+  readonly #layout: KeyLayout;
   readonly #writer = new TermWriter();
   readonly #reader = new NumberReader();
   readonly #registers = new Uint8Array(REGISTERS);
@@ -37,8 +36,8 @@ export class DistinctAccumulator implements Accumulator {
   #touchedCount = 0;
   readonly #digest = new Int32Array(5);
 
-  constructor(kind: CollationKind) {
-    this.#kind = kind;
+  constructor(layout: KeyLayout) {
+    this.#layout = layout;
   }
 
   reset(): void {
@@ -50,7 +49,7 @@ export class DistinctAccumulator implements Accumulator {
 
   addRows(slice: LeafRows): void {
     for (let i = 0; i < slice.length; i++)
-      this.#addKey(keyText(this.#kind, slice.key(i), slice.value(i)));
+      this.#addKey(keyText(this.#layout, slice.key(i), slice.value(i)));
   }
 
   /** Counts a key, given as JSON text. */

@@ -4,23 +4,23 @@
 //
 // A stored part is  place-length varint, place, value JSON; the place is root collation key + document id. Empty: no rows.
 
-import { encodeKeyText, type CollationKind } from "../collation/index.js";
+import { encodeKeyText } from "../collation/index.js";
 import { writeVarint, varintLength } from "../views/row-value.js";
 import { NumberReader } from "./numbers.js";
-import { docIdOf, keyText, visitValues } from "./rows.js";
+import { type KeyLayout, docIdOf, keyText, visitValues } from "./rows.js";
 import { textOf } from "./term.js";
 import type { Accumulator, LeafRows, ReduceOutcome } from "./types.js";
 
 export class FirstLastAccumulator implements Accumulator {
-  readonly #kind: CollationKind;
+  readonly #layout: KeyLayout;
   readonly #last: boolean;
   readonly #reader = new NumberReader();
   #place: Uint8Array | undefined;
   #value: Uint8Array = new Uint8Array(0);
   #candidate: Uint8Array = new Uint8Array(0);
 
-  constructor(kind: CollationKind, which: "_first" | "_last") {
-    this.#kind = kind;
+  constructor(layout: KeyLayout, which: "_first" | "_last") {
+    this.#layout = layout;
     this.#last = which === "_last";
   }
 
@@ -30,8 +30,8 @@ export class FirstLastAccumulator implements Accumulator {
 
   addRows(slice: LeafRows): void {
     if (slice.length === 0) return;
-    if (this.#kind === "root") {
-      // The tree has the order that is asked for.
+    if (this.#layout.collation === "root") {
+      // The tree has the order that is asked for; a partition before the key is the same in all rows that meet.
       const i = this.#last ? slice.length - 1 : 0;
       this.#addEntry(slice.key(i), slice.value(i));
       return;
@@ -39,8 +39,8 @@ export class FirstLastAccumulator implements Accumulator {
     for (let i = 0; i < slice.length; i++) {
       const key = slice.key(i);
       const entry = slice.value(i);
-      const root = encodeKeyText("root", keyText(this.#kind, key, entry));
-      this.#addEntry(Buffer.concat([root, docIdOf(this.#kind, key)]), entry);
+      const root = encodeKeyText("root", keyText(this.#layout, key, entry));
+      this.#addEntry(Buffer.concat([root, docIdOf(this.#layout, key)]), entry);
     }
   }
 

@@ -4,10 +4,9 @@
 //
 // A stored part is  VALUE json | OVERFLOW message | FAILED json [error, reason].
 
-import type { CollationKind } from "../collation/index.js";
 import type { Bytes } from "../../btree/types.js";
 import { decodeFailure, encodeFailure, reduceFailed } from "./failure.js";
-import { rowsText } from "./rows.js";
+import { type KeyLayout, rowsText } from "./rows.js";
 import { textOf } from "./term.js";
 import type {
   JsReduceResult,
@@ -69,11 +68,11 @@ export function jsFailureOf(part: PartView): ReduceFailure | undefined {
 /** One part for each source, for each leaf. */
 export async function reduceLeaves(
   runner: JsReduceRunner,
-  kind: CollationKind,
+  layout: KeyLayout,
   sources: readonly string[],
   leaves: readonly LeafRows[],
 ): Promise<Uint8Array[][]> {
-  const texts = leaves.map((leaf) => rowsText(kind, [leaf], false));
+  const texts = leaves.map((leaf) => rowsText(layout, [leaf], false));
   const results = runner.reduceBatch
     ? await runner.reduceBatch(sources, texts)
     : await Promise.all(texts.map((text) => runner.reduce(sources, text)));
@@ -107,7 +106,7 @@ function combineInput(results: readonly Result[]): Result {
 /** The value for a query. Rejects with the `IndexerError` of a failed reduction. */
 export async function evaluateJs(
   runner: JsReduceRunner,
-  kind: CollationKind,
+  layout: KeyLayout,
   source: string,
   slices: readonly LeafRows[],
   stored: readonly PartView[],
@@ -116,7 +115,7 @@ export async function evaluateJs(
   const results = stored.map(decode);
   if (!descending) results.reverse();
   if (slices.some((slice) => slice.length > 0)) {
-    const [rows] = await runner.reduce([source], rowsText(kind, slices, !descending));
+    const [rows] = await runner.reduce([source], rowsText(layout, slices, !descending));
     results.unshift(resultOf(rows ?? "null"));
   }
   const partial =

@@ -15,6 +15,7 @@ import {
   reduceLeaves,
   rereduceGroups,
 } from "./javascript.js";
+import type { KeyLayout } from "./rows.js";
 import { NumberReader } from "./numbers.js";
 import { RankAccumulator } from "./rank.js";
 import { builtInKind, isBuiltIn, rankOf, validateReduce } from "./spec.js";
@@ -36,6 +37,8 @@ export interface ViewReducerOptions {
   /** The reduces of the views that share the tree, in a fixed order: it is part of what is stored. */
   readonly specs: readonly ReduceSpec[];
   readonly collation: CollationKind;
+  /** Index of the collation key in a tree key: after the partition, if there is one. Default 0. */
+  readonly keyStart?: (key: Bytes) => number;
   /** Needed when a spec is JavaScript. */
   readonly js?: JsReduceRunner;
   readonly limits?: ReduceLimits;
@@ -68,6 +71,7 @@ interface Kept {
 
 class Engine {
   readonly #options: ViewReducerOptions;
+  readonly #layout: KeyLayout;
   readonly #kept: readonly Kept[];
   /** Place in the blob for each spec, -1 for `_count`. */
   readonly #slots: readonly number[];
@@ -78,10 +82,13 @@ class Engine {
 
   constructor(options: ViewReducerOptions) {
     this.#options = options;
+    this.#layout = { collation: options.collation, keyStart: options.keyStart ?? (() => 0) };
     const kept: Kept[] = [];
     this.#slots = options.specs.map((source, index) => {
       if (builtInKind(source) === "_count") return -1;
-      return kept.push({ index, source, fold: accumulatorOf(source, options) }) - 1;
+      return (
+        kept.push({ index, source, fold: accumulatorOf(source, this.#layout, options.limits) }) - 1
+      );
     });
     this.#kept = kept;
     this.#js = kept.filter(({ fold }) => fold === undefined);
@@ -99,7 +106,7 @@ class Engine {
 
   async #reduceWithJs(leaves: readonly LeafSlice[]): Promise<Bytes[]> {
     const sources = this.#js.map(({ source }) => source);
-    const results = await reduceLeaves(this.#runner(), this.#options.collation, sources, leaves);
+    const results = await reduceLeaves(this.#runner(), this.#layout, sources, leaves);
     return leaves.map((leaf, i) => {
       let next = 0;
       return this.#join((kept) =>
@@ -146,7 +153,7 @@ class Engine {
     if (accumulator === undefined) {
       return evaluateJs(
         this.#runner(),
-        this.#options.collation,
+        this.#layout,
         source,
         parts.slices,
         parts.reductions.map((blob) => this.#view(blob, slot)),
@@ -225,20 +232,24 @@ function fold(kept: Kept, leaf: LeafSlice): Bytes {
   return accumulator.part();
 }
 
-function accumulatorOf(source: string, options: ViewReducerOptions): Accumulator | undefined {
+function accumulatorOf(
+  source: string,
+  layout: KeyLayout,
+  limits: ReduceLimits | undefined,
+): Accumulator | undefined {
   if (!isBuiltIn(source)) return undefined;
   const kind = builtInKind(source);
   invariant(validateReduce(source) === undefined && kind !== undefined, `bad reduce ${source}`);
   switch (kind) {
     case "_sum":
-      return new SumAccumulator(options.collation, options.limits);
+      return new SumAccumulator(layout, limits);
     case "_stats":
       return new StatsAccumulator();
     case "_approx_count_distinct":
-      return new DistinctAccumulator(options.collation);
+      return new DistinctAccumulator(layout);
     case "_first":
     case "_last":
-      return new FirstLastAccumulator(options.collation, kind);
+      return new FirstLastAccumulator(layout, kind);
     case "_top_":
     case "_bottom_":
       return new RankAccumulator(kind, rankOf(source));

@@ -1,10 +1,17 @@
 // Reads the rows of leaf slices: key text, document id, and the values of an entry in the order in which CouchDB
 // hands them to reduces: the values of one document and key come last first there (VIEWS §5, §15).
 
-import { decodeKey, keyEnd, type CollationKind } from "../collation/index.js";
+import { type CollationKind, decodeKey, keyEnd } from "../collation/index.js";
 import { ByteCursor, ROW_DUPS, ROW_KEY_TEXT } from "../views/row-value.js";
 import { textOf } from "./term.js";
 import type { LeafRows } from "./types.js";
+
+/** Where keys lie in tree keys: `[partition] collation key, document id`. */
+export interface KeyLayout {
+  readonly collation: CollationKind;
+  /** Index of the collation key. */
+  readonly keyStart: (key: Uint8Array) => number;
+}
 
 /** Called with where one value's JSON text lies. */
 export type ValueVisitor = (bytes: Uint8Array, start: number, end: number) => void;
@@ -32,28 +39,24 @@ export function visitValues(entry: Uint8Array, visit: ValueVisitor): void {
 }
 
 /** Text of the key of an entry as it was emitted. */
-export function keyText(kind: CollationKind, key: Uint8Array, entry: Uint8Array): string {
+export function keyText(layout: KeyLayout, key: Uint8Array, entry: Uint8Array): string {
   if ((entry[0] as number) & ROW_KEY_TEXT) {
     const cursor = new ByteCursor(entry, 1);
     return textOf(cursor.take(cursor.varint()));
   }
-  return decodeKey(kind, key);
+  return decodeKey(layout.collation, key, layout.keyStart(key));
 }
 
 /** Bytes of the document id in a tree key. */
-export function docIdOf(kind: CollationKind, key: Uint8Array): Uint8Array {
-  return key.subarray(keyEnd(kind, key, 0));
+export function docIdOf(layout: KeyLayout, key: Uint8Array): Uint8Array {
+  return key.subarray(keyEnd(layout.collation, key, layout.keyStart(key)));
 }
 
 /**
  * The rows of slices as the text `[[[key,id],value],…]`, in ascending order, or descending when `reverse`.
  * The values of one document and key come last first either way.
  */
-export function rowsText(
-  kind: CollationKind,
-  slices: readonly LeafRows[],
-  reverse: boolean,
-): string {
+export function rowsText(layout: KeyLayout, slices: readonly LeafRows[], reverse: boolean): string {
   const rows: string[] = [];
   let head = "";
   const visit: ValueVisitor = (bytes, start, end) => {
@@ -62,8 +65,8 @@ export function rowsText(
   const row = (slice: LeafRows, i: number): void => {
     const key = slice.key(i);
     const entry = slice.value(i);
-    const id = JSON.stringify(textOf(docIdOf(kind, key)));
-    head = `[[${keyText(kind, key, entry)},${id}],`;
+    const id = JSON.stringify(textOf(docIdOf(layout, key)));
+    head = `[[${keyText(layout, key, entry)},${id}],`;
     visitValues(entry, visit);
   };
   if (reverse) {

@@ -2,7 +2,6 @@
 //
 // A stored part is  NUMBER varint | DOUBLE f64 | TERM json | CRASH name-length name json.
 
-import type { CollationKind } from "../collation/index.js";
 import { writeVarint } from "../views/row-value.js";
 import { termSize } from "./erlang.js";
 import {
@@ -12,7 +11,7 @@ import {
   parsePlainNumber,
   writeNumber,
 } from "./numbers.js";
-import { keyText, docIdOf, visitValues } from "./rows.js";
+import { type KeyLayout, keyText, docIdOf, visitValues } from "./rows.js";
 import { addNumbers, addValues, sumError, SumStop } from "./sum-values.js";
 import { isNumeric, parseTerm, printTerm, type Term, textOf } from "./term.js";
 import type {
@@ -37,7 +36,7 @@ interface Stored {
 }
 
 export class SumAccumulator implements Accumulator {
-  readonly #kind: CollationKind;
+  readonly #layout: KeyLayout;
   readonly #limits: Required<ReduceLimits>;
   readonly #reader = new NumberReader();
   /** The sum while it is a plain number; `#sum` holds it from then on. */
@@ -48,8 +47,8 @@ export class SumAccumulator implements Accumulator {
   #slices: LeafRows[] = [];
   #parts: { blob: Uint8Array; start: number; end: number }[] = [];
 
-  constructor(kind: CollationKind, limits: ReduceLimits = {}) {
-    this.#kind = kind;
+  constructor(layout: KeyLayout, limits: ReduceLimits = {}) {
+    this.#layout = layout;
     this.#limits = { reduceLimit: true, threshold: 5000, ratio: 2, ...limits };
   }
 
@@ -200,8 +199,8 @@ export class SumAccumulator implements Accumulator {
         const entry = slice.value(i);
         const idAndKey =
           5 +
-          docIdOf(this.#kind, key).length +
-          termSize(parseTerm(keyText(this.#kind, key, entry)));
+          docIdOf(this.#layout, key).length +
+          termSize(parseTerm(keyText(this.#layout, key, entry)));
         visitValues(entry, (bytes, start, end) => {
           size += 12 + idAndKey + termSize(parseTerm(textOf(bytes, start, end)));
         });
