@@ -1,0 +1,346 @@
+// One view server: the state that `reset` clears, the design documents it was taught, and every command of the protocol. Commands and
+// documents are parsed inside the documents' realm (realm/core.ts); this half compiles sources and passes functions between realms.
+// It never looks into a value of a realm: what user code threw or returned is described inside.
+import { ViewServerError } from "./errors.js";
+import { limitsOf, type RowExchange, type SessionOptions } from "./options.js";
+import { needsFreeze } from "./purity.js";
+import { createCoreRealm, createUserRealm, type UserRealm } from "./realm.js";
+import type { Core } from "./realm/types.js";
+import { ReduceCache } from "./reduce-cache.js";
+import { modulesFor } from "./modules.js";
+import { compileErrorText, prepare, type CompileError, type PrepareKind, type Prepared } from "./source.js";
+import { Tracer } from "./trace.js";
+
+/** Output and exceptions of user functions, in order. */
+export type LogLine =
+  | {
+      readonly kind: "log";
+      /** Number of the map or reduce function, in the order added; -1 for others. */
+      readonly fn: number;
+      readonly text: string;
+    }
+  | {
+      readonly kind: "exception";
+      readonly fn: number;
+      /** The text of the protocol's log line. */
+      readonly text: string;
+      readonly name: string;
+      readonly message: string;
+      /** Frames of the user's code, innermost first, one a line: `at name (line:column)`. Missing when it could not be found. */
+      readonly stack?: string;
+      readonly docId?: string;
+    };
+
+export interface HandleResult {
+  /** Reply lines, log lines first, each with LF. */
+  readonly output: string;
+  /** Set when the process must end with this code once the output is written. */
+  readonly exit?: number;
+}
+
+export interface ReduceReply {
+  /** JSON texts, one for each source; `null` for a function that threw. Empty when there is an `error`. */
+  readonly results: readonly string[];
+  /** The whole call failed: `reduce_overflow_error`, `compilation_error`, `map_runtime_error`, … */
+  readonly error?: { readonly id: string; readonly reason: string };
+}
+
+/** What couchjs on SpiderMonkey ends with after a fatal error. */
+const FATAL_EXIT = 255;
+const MAP_DOC = '["map_doc",';
+
+interface MapFunction {
+  readonly prepared: Prepared;
+  readonly withRequire: boolean;
+}
+
+/**
+ * Runs the functions of design documents, isolated from the process and from each other.
+ *
+ * @example
+ * ```ts
+ * const session = new Session();
+ * session.handle('["reset"]');
+ * session.handle(JSON.stringify(["add_fun", "function (doc) { emit(doc.k, 1) }"]));
+ * session.mapDocument('{"_id":"a","k":2}'); // [[[2,1]]]
+ * ```
+ */
+export class Session {
+  readonly #core: Core;
+  readonly #kind: PrepareKind;
+  readonly #reduces: ReduceCache;
+  readonly #tracer: Tracer;
+  #functions: MapFunction[] = [];
+  #disposed = false;
+
+  /** @throws RangeError for a limit that is not a whole number of 0 or more. */
+  constructor(options: SessionOptions = {}) {
+    const limits = limitsOf(options);
+    this.#kind = limits.stock ? "function" : "declared";
+    this.#core = createCoreRealm(limits);
+    this.#reduces = new ReduceCache();
+    this.#tracer = new Tracer(this.#core, options.tracesMax ?? 20);
+    if (options.config !== undefined) this.#core.setConfig(JSON.stringify(options.config));
+    if (options.rows !== undefined) this.connectRows(options.rows);
+  }
+
+  /** Gives running list functions their line reader; without one a list answers `list_error`. */
+  connectRows(rows: RowExchange): void {
+    this.#core.connect(
+      () => rows.read(),
+      (text) => {
+        rows.write(text);
+      },
+    );
+  }
+
+  /**
+   * One command line in, reply lines out. A list function reads its rows through {@link SessionOptions.rows} meanwhile.
+   * A line that is not JSON gets an error line and ends the process (exit 1), a blank one ends it (exit 0).
+   */
+  handle(line: string | Uint8Array): HandleResult {
+    this.#check();
+    const text = typeof line === "string" ? line : Buffer.from(line.buffer, line.byteOffset, line.length).toString();
+    const core = this.#core;
+    let reply: string;
+    let exit: number | undefined;
+    if (text.startsWith(MAP_DOC) && text.endsWith("]")) {
+      reply = this.#guard(() => core.mapText(text.slice(MAP_DOC.length, -1)));
+      if (reply !== "") return this.#finish(reply, exit);
+    }
+    const head = this.#guard(() => core.open(text));
+    if (head === "") {
+      if (text.trim() === "") return { output: "", exit: 0 };
+      reply = '["error","invalid_json","the line is not JSON"]';
+      exit = 1;
+    } else {
+      reply = this.#guard(() => this.#dispatch(JSON.parse(head) as unknown, text));
+    }
+    return this.#finish(reply, exit);
+  }
+
+  /**
+   * The reply to `map_doc` for a document's JSON text: `[[[key,value],…],…]`, one list for each function, or `["error",…]`.
+   * Logs are kept for {@link takeLogs}.
+   * @throws ViewServerError VIEWSERVER_NOT_JSON
+   */
+  mapDocument(docText: string): string {
+    const core = this.#core;
+    let reply: unknown;
+    try {
+      reply = core.mapText(docText);
+    } catch {
+      reply = '["error","internal_error","the map function broke out of its handler"]';
+    }
+    if (reply === "") {
+      this.#check();
+      throw new ViewServerError("VIEWSERVER_NOT_JSON", "the document is not JSON: hand in the text of one JSON value");
+    }
+    return reply as string;
+  }
+
+  /** After a `["fatal", …]` throw: a process would end here. Cleared by reading. */
+  takeFatal(): boolean {
+    const fatal = this.#core.fatal;
+    if (fatal) this.#core.fatal = false;
+    return fatal;
+  }
+
+  /**
+   * Logs and exceptions since the last call (those that `handle` put out are not among them). An exception carries the function's own
+   * stack when `docText` is given and the exception shows again in an instrumented run.
+   */
+  takeLogs(docText?: string): readonly LogLine[] {
+    const text = this.#guard(() => this.#core.takeLogs(), "");
+    if (text === "") return NO_LOGS;
+    const lines = JSON.parse(text) as LogLine[];
+    if (docText === undefined) return lines;
+    return lines.map((line) => {
+      const fn = line.kind === "exception" ? this.#functions[line.fn] : undefined;
+      if (fn === undefined || line.kind !== "exception") return line;
+      const stack = this.#tracer.trace(fn.prepared, fn.withRequire, docText, line.name, line.message);
+      return stack === undefined ? line : { ...line, stack };
+    });
+  }
+
+  /** Reduces rows `[[[key,id],value],…]` with each source; `context` names the view in an overflow message. */
+  reduce(sources: readonly string[], rowsJson: string, context = ""): ReduceReply {
+    return this.#reduce("reduce", sources, rowsJson, context);
+  }
+
+  /** Reduces earlier results `[value,…]`. */
+  rereduce(source: string, valuesJson: string, context = ""): ReduceReply {
+    return this.#reduce("rereduce", [source], valuesJson, context);
+  }
+
+  /** Whether a source compiles to a function, without adding it. */
+  compileCheck(source: string): CompileError | undefined {
+    this.#check();
+    const made = this.#compile(source, this.#kind, () => this.#core.reduceHelpers(), undefined);
+    return "error" in made ? made.error : undefined;
+  }
+
+  /** Lets go of all realms. Idempotent. */
+  dispose(): void {
+    this.#disposed = true;
+    this.#functions = [];
+    this.#reduces.clear();
+    this.#tracer.clear();
+  }
+
+  #check(): void {
+    if (this.#disposed) throw new ViewServerError("VIEWSERVER_DISPOSED", "the session was disposed: make a new one");
+  }
+
+  // A value that core code throws out (the stack may end anywhere) is not looked at.
+  #guard(call: () => string, otherwise = '["error","internal_error","the command failed inside the view server"]'): string {
+    try {
+      const value: unknown = call();
+      return typeof value === "string" ? value : otherwise;
+    } catch {
+      return otherwise;
+    }
+  }
+
+  #finish(reply: string, exit: number | undefined): HandleResult {
+    const output = this.#guard(() => this.#core.logLines(), "") + reply + "\n";
+    const code = this.takeFatal() ? FATAL_EXIT : exit;
+    return code === undefined ? { output } : { output, exit: code };
+  }
+
+  #dispatch(head: unknown, line: string): string {
+    if (!Array.isArray(head)) return '["error","TypeError",{}]';
+    const [name, first] = head as unknown[];
+    switch (name) {
+      case "reset":
+        this.#core.reset();
+        this.#functions = [];
+        this.#tracer.clear();
+        return "true";
+      case "add_lib":
+        this.#core.addLib();
+        return "true";
+      case "add_fun":
+        return this.#addFunction(first);
+      case "map_doc":
+        return this.#core.mapOpened();
+      case "reduce":
+      case "rereduce":
+        return this.#reduceLine(first, line.length);
+      case "ddoc":
+        return this.#ddoc();
+      default:
+        this.#core.fatal = true;
+        return JSON.stringify(["error", "unknown_command", `unknown command '${String(name)}'`]);
+    }
+  }
+
+  #addFunction(source: unknown): string {
+    if (!source) return '["error","not_found","missing function"]';
+    const text = typeof source === "string" ? source : JSON.stringify(source);
+    const known = prepare(text, this.#kind);
+    const withRequire = true;
+    const made = this.#compile(text, this.#kind, () => this.#core.mapHelpers(withRequire), () => this.#core.libText());
+    if ("error" in made) return compilationReply(made.error, text);
+    this.#core.addMap(made.fn, made.helpers);
+    if (!("error" in known)) this.#functions.push({ prepared: known, withRequire });
+    this.#core.setFreezing(this.#functions.some((f) => needsFreeze(f.prepared)));
+    return "true";
+  }
+
+  #compile(
+    source: string,
+    kind: PrepareKind,
+    helpersFor: () => object,
+    root: (() => string) | undefined,
+  ): { fn: unknown; helpers: object; realm: UserRealm } | { error: CompileError } {
+    const prepared = prepare(source, kind);
+    if ("error" in prepared) return prepared;
+    const realm = createUserRealm();
+    const helpers = helpersFor();
+    realm.install(helpers);
+    let fn: unknown;
+    try {
+      fn = realm.run(prepared.script);
+    } catch (e) {
+      return { error: { message: this.#guard(() => this.#core.describe(e), "the source throws") } };
+    }
+    if (typeof fn !== "function") return { error: { message: "Expression does not eval to a function." } };
+    if (root !== undefined) {
+      for (const module of modulesFor(prepared, root)) {
+        let value: unknown;
+        let error = module.error;
+        try {
+          if (module.script !== undefined) value = realm.run(module.script);
+        } catch {
+          error = "the module does not evaluate";
+        }
+        this.#core.supplyModule(helpers, module.id, value, error);
+      }
+    }
+    return { fn, helpers, realm };
+  }
+
+  #supplyReduces(sources: readonly unknown[]): string | undefined {
+    for (const source of sources) {
+      if (!source) return '["error","not_found","missing function"]';
+      const text = typeof source === "string" ? source : JSON.stringify(source);
+      const fn = this.#reduces.find(text, () => this.#compile(text, this.#kind, () => this.#core.reduceHelpers(), undefined));
+      if ("error" in fn) return compilationReply(fn.error, text);
+      this.#core.supplyReduce(fn.fn);
+    }
+    return undefined;
+  }
+
+  #reduceLine(sources: unknown, lineLength: number): string {
+    const list = Array.isArray(sources) ? (sources as unknown[]) : [];
+    this.#core.dropReduces();
+    const refused = this.#supplyReduces(list);
+    if (refused !== undefined) return refused;
+    return this.#core.runReduceOpened(lineLength, codeSizeOf(list));
+  }
+
+  #reduce(name: "reduce" | "rereduce", sources: readonly string[], rows: string, context: string): ReduceReply {
+    this.#check();
+    this.#core.dropReduces();
+    const refused = this.#supplyReduces(sources);
+    if (refused !== undefined) return failedReduce(refused);
+    // What the command line of the protocol would measure.
+    const lineLength = JSON.stringify([name, sources, 0, context]).length - 1 + rows.length;
+    const text = this.#guard(() =>
+      this.#core.runReduceTexts(rows, name === "rereduce", lineLength, codeSizeOf(sources), context),
+    );
+    if (this.takeFatal() || text.startsWith('["error",')) return failedReduce(text);
+    return { results: JSON.parse(text) as string[] };
+  }
+
+  #ddoc(): string {
+    const state = JSON.parse(this.#core.ddocOpen()) as [string, string];
+    if (state[0] === "reply") return state[1];
+    if (state[0] === "compile") {
+      const source = state[1];
+      const made = this.#compile(source, this.#kind, () => this.#core.ddocHelpers(), () => this.#core.ddocRoot());
+      if ("error" in made) return compilationReply(made.error, source);
+      this.#core.ddocSupply(made.fn);
+    }
+    return this.#core.ddocRun();
+  }
+}
+
+const NO_LOGS: readonly LogLine[] = [];
+
+function codeSizeOf(sources: readonly unknown[]): number {
+  let size = 0;
+  for (const source of sources) size += typeof source === "string" ? source.length : 0;
+  return size;
+}
+
+function compilationReply(error: CompileError, source: string): string {
+  return JSON.stringify(["error", "compilation_error", `${compileErrorText(error)} (${source})`]);
+}
+
+function failedReduce(reply: string): ReduceReply {
+  const [, id, reason] = JSON.parse(reply) as [string, unknown, unknown];
+  const text = typeof reason === "string" ? reason : JSON.stringify(reason);
+  return { results: [], error: { id: String(id), reason: text } };
+}
