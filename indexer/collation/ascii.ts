@@ -1,12 +1,26 @@
-// PROVISIONAL tables, replaced by generated ones.
-const ORDER = "\t\n\v\f\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz";
+// The fast path's tables: what printable ASCII becomes, and back. Both are derived from the generated table.
+import { ASCII_PRIMARIES } from "./table-data.js";
+
+export { ASCII_UPPER_TERTIARY } from "./table-data.js";
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** Byte of JSON string → primary weight. 0 for whatever needs a closer look: quote, backslash, upper case, controls, bytes >= 0x80. */
 export const ASCII_PRIMARY = new Uint8Array(256);
-/** Primary byte → its character. */
+/** Primary weight byte → ASCII character. */
 export const ASCII_OF_PRIMARY = new Uint8Array(256);
-for (let i = 0; i < ORDER.length; i++) {
-  const c = ORDER.charCodeAt(i);
-  const p = 0x10 + 2 * i;
-  ASCII_OF_PRIMARY[p] = c;
-  ASCII_PRIMARY[c < 0x20 || c === 0x22 || c === 0x5c ? c + 0x80 : c] = p;
+
+for (let c = 0x20; c < 0x7f; c++) {
+  const primary = primaryOf(c);
+  if (primary === 0) continue;
+  ASCII_OF_PRIMARY[primary] = c;
+  if (c !== QUOTE && c !== BACKSLASH) ASCII_PRIMARY[c] = primary;
 }
-export const ASCII_UPPER_TERTIARY = 0x90;
+/** The two characters that JSON escapes. */
+export const QUOTE_PRIMARY = primaryOf(QUOTE);
+export const BACKSLASH_PRIMARY = primaryOf(BACKSLASH);
+
+function primaryOf(c: number): number {
+  return parseInt(ASCII_PRIMARIES.slice(c * 2, c * 2 + 2), 16);
+}

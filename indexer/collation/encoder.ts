@@ -3,7 +3,7 @@
 // again. No recursion: depth costs a few bytes a level.
 import { canonicalJson, MemberNames, scanValue, syntax } from "../json/index.js";
 import { invariant } from "../errors.js";
-import { ASCII_PRIMARY, ASCII_UPPER_TERTIARY } from "./ascii.js";
+import { ASCII_PRIMARY, ASCII_UPPER_TERTIARY, BACKSLASH_PRIMARY, QUOTE_PRIMARY } from "./ascii.js";
 import { ByteBuffer, type ByteSink } from "./bytes.js";
 import { NUMBER_BYTES_MAX, writeDouble, writeSmallInteger } from "./numbers.js";
 import { RawStrings } from "./raw-strings.js";
@@ -243,7 +243,7 @@ export class KeyEncoder {
         bytes[at++] = ASCII_PRIMARY[c | 0x20] as number;
         i++;
       } else if (c === BACKSLASH && (src[i + 1] === QUOTE || src[i + 1] === BACKSLASH)) {
-        bytes[at++] = ASCII_PRIMARY[0x80 + (src[i + 1] as number)] as number;
+        bytes[at++] = src[i + 1] === QUOTE ? QUOTE_PRIMARY : BACKSLASH_PRIMARY;
         i += 2;
       } else {
         sink.used = start;

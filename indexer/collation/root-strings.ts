@@ -1,14 +1,25 @@
-// PROVISIONAL: strings with anything but printable ASCII.
+// Strings of the root order that need more than the ASCII fast path: code points → collation elements (contractions, also
+// discontiguous ones; Hangul by its jamo; implicit weights) → the three levels as bytes. As ICU with normalization off: the
+// text's marks are taken in the order they stand in, and precomposed characters have the elements of their parts.
 import { CodePoints } from "../json/index.js";
-import { ASCII_PRIMARY, ASCII_UPPER_TERTIARY } from "./ascii.js";
 import type { ByteSink } from "./bytes.js";
+import { IDEOGRAPH_MARK, rootTable, type CollationTable, type Contraction } from "./table.js";
 import { END, LEVEL, ROOT_TAGS } from "./tags.js";
 
-/** A run of n common weights before another weight is written as RUN_LIMIT - n: more of them sort lower. */
+/** A run of n common weights before another weight is written as RUN_LIMIT - n: more of them sort lower. Other weights are above. */
 export const RUN_LIMIT = 0x80;
 const RUN_MAX = RUN_LIMIT - 2;
 
-/** Writes `count` common weights that another weight follows, and ensures room for two more bytes. */
+const HANGUL_FIRST = 0xac00;
+const HANGUL_COUNT = 11172;
+const VOWELS = 21;
+const FINALS = 28;
+const LEADING_FIRST = 0x1100;
+const VOWEL_FIRST = 0x1161;
+/** One before the first: 0 stands for no final consonant. */
+const FINAL_BASE = 0x11a7;
+
+/** Writes `count` common weights that another weight follows, and ensures room for that one (two bytes). */
 export function writeRunsBefore(count: number, sink: ByteSink): void {
   sink.ensure(3 + Math.floor(count / RUN_MAX));
   let left = count;
@@ -20,42 +31,165 @@ export function writeRunsBefore(count: number, sink: ByteSink): void {
 }
 
 export class RootStrings {
-  exact = true;
-  readonly #points = new CodePoints();
+  /** Never: what is written here cannot be told from its bytes. */
+  readonly exact = false;
+  readonly #text = new CodePoints();
+  readonly #table: CollationTable = rootTable();
+  /** Second- and third-level weights of the elements so far; 0 is the common weight. */
+  #secondary = new Uint16Array(256);
+  #tertiary = new Uint8Array(256);
+  #elements = 0;
+
+  /** Encodes the JSON string whose opening quote is at `pos`; returns the index after it, or -1 when it is not canonical. */
   write(src: Uint8Array, pos: number, sink: ByteSink): number {
-    const end = this.#points.read(src, pos);
+    const end = this.#text.read(src, pos);
     if (end < 0) return end;
-    this.exact = false;
-    sink.ensure(this.#points.length * 6 + 8);
+    sink.ensure(1);
     sink.bytes[sink.used++] = ROOT_TAGS.STRING;
-    const upper: number[] = [];
-    for (let i = 0; i < this.#points.length; i++) {
-      const c = this.#points.points[i] as number;
-      const isUpper = c >= 0x41 && c <= 0x5a;
-      upper.push(isUpper ? 1 : 0);
-      const p = c < 0x80 ? ASCII_PRIMARY[isUpper ? c + 32 : c] || ASCII_PRIMARY[c + 0x80] : 0;
-      if (p) sink.bytes[sink.used++] = p;
-      else if (c >= 0x80) {
-        sink.bytes[sink.used++] = 0xfe;
-        sink.bytes[sink.used++] = 2 + (c >>> 14);
-        sink.bytes[sink.used++] = 0x80 + ((c >>> 7) & 127);
-        sink.bytes[sink.used++] = 0x80 + (c & 127);
+    this.#elements = 0;
+    const points = this.#text.points;
+    for (let i = 0; i < this.#text.length; i++) {
+      const point = points[i] as number;
+      const sequence = this.#table.sequenceOf(point);
+      if (sequence < 0) this.#unlisted(point, i, sink);
+      else this.#put(this.#table.begins[sequence] === 0 ? sequence : this.#contract(i, point), sink);
+    }
+    this.#levels(sink);
+    return end;
+  }
+
+  /** Hangul, ideographs, unassigned; the two of these that begin contractions are noncharacters. */
+  #unlisted(point: number, at: number, sink: ByteSink): void {
+    const syllable = point - HANGUL_FIRST;
+    if (syllable >= 0 && syllable < HANGUL_COUNT) {
+      this.#put(this.#table.sequenceOf(LEADING_FIRST + Math.floor(syllable / (VOWELS * FINALS))), sink);
+      this.#put(this.#table.sequenceOf(VOWEL_FIRST + (Math.floor(syllable / FINALS) % VOWELS)), sink);
+      const final = syllable % FINALS;
+      if (final > 0) this.#put(this.#table.sequenceOf(FINAL_BASE + final), sink);
+      return;
+    }
+    const sequence = this.#table.contractionsOf(point) ? this.#contract(at, point) : -1;
+    if (sequence >= 0) this.#put(sequence, sink);
+    else this.#element(this.#table.implicitPrimary(point), 0, 0, sink);
+  }
+
+  /**
+   * The longest contraction that begins at `at`, as the sequence of its elements; what it took of the text beyond `at` is taken
+   * out. First code points in a row, then (UTS #10, S2.1) marks that nothing blocks from the ones already matched.
+   */
+  #contract(at: number, point: number): number {
+    let node = this.#table.contractionsOf(point) as Contraction;
+    const points = this.#text.points;
+    let best = node;
+    let next = at + 1;
+    let bestNext = next;
+    while (next < this.#text.length) {
+      const child = node.next.get(points[next] as number);
+      if (!child) break;
+      node = child;
+      next++;
+      if (node.sequence >= 0) {
+        best = node;
+        bestNext = next;
       }
     }
-    if (upper.includes(1)) {
-      sink.bytes[sink.used++] = LEVEL;
+    this.#remove(at + 1, bestNext - at - 1);
+    let skippedClass = 0;
+    for (let i = at + 1; i < this.#text.length && best.next.size > 0; i++) {
+      const mark = points[i] as number;
+      const markClass = this.#table.classOf(mark);
+      if (markClass === 0) break;
+      const child = markClass > skippedClass ? best.next.get(mark) : undefined;
+      if (child && child.sequence >= 0) {
+        best = child;
+        this.#remove(i, 1);
+        i--;
+      } else {
+        skippedClass = markClass;
+      }
+    }
+    return best.sequence;
+  }
+
+  #remove(at: number, count: number): void {
+    if (count === 0) return;
+    this.#text.points.copyWithin(at, at + count, this.#text.length);
+    this.#text.length -= count;
+  }
+
+  #put(sequence: number, sink: ByteSink): void {
+    const table = this.#table;
+    const end = table.first[sequence + 1] as number;
+    for (let e = table.first[sequence] as number; e < end; e++) {
+      this.#element(table.primary[e] as number, table.secondary[e] as number, table.tertiary[e] as number, sink);
+    }
+  }
+
+  #element(primary: number, secondary: number, tertiary: number, sink: ByteSink): void {
+    if (this.#elements === this.#secondary.length) this.#grow();
+    this.#secondary[this.#elements] = secondary;
+    this.#tertiary[this.#elements++] = tertiary;
+    if (primary === 0) return;
+    sink.ensure(4);
+    let weight = primary;
+    if (weight >>> 24 === IDEOGRAPH_MARK) weight = this.#table.implicitPrimary(weight & 0xffffff);
+    const bytes = sink.bytes;
+    while (weight !== 0) {
+      bytes[sink.used++] = weight >>> 24;
+      weight <<= 8;
+    }
+  }
+
+  /** The second and third level, each only if something in it or after it is not common. */
+  #levels(sink: ByteSink): void {
+    const n = this.#elements;
+    const secondary = this.#secondary;
+    const tertiary = this.#tertiary;
+    let lastSecondary = n - 1;
+    while (lastSecondary >= 0 && secondary[lastSecondary] === 0) lastSecondary--;
+    let lastTertiary = n - 1;
+    while (lastTertiary >= 0 && tertiary[lastTertiary] === 0) lastTertiary--;
+    sink.ensure(3);
+    if (lastSecondary >= 0 || lastTertiary >= 0) {
       sink.bytes[sink.used++] = LEVEL;
       let run = 0;
-      for (const u of upper) {
-        if (u) {
-          writeRunsBefore(run, sink);
-          sink.bytes[sink.used++] = ASCII_UPPER_TERTIARY;
-          run = 0;
-        } else run++;
+      for (let i = 0; i <= lastSecondary; i++) {
+        const weight = secondary[i] as number;
+        if (weight === 0) {
+          run++;
+          continue;
+        }
+        writeRunsBefore(run, sink);
+        run = 0;
+        sink.bytes[sink.used++] = weight >>> 8;
+        if ((weight & 0xff) !== 0) sink.bytes[sink.used++] = weight & 0xff;
       }
+      sink.ensure(2);
     }
-    sink.ensure(1);
+    if (lastTertiary >= 0) {
+      sink.bytes[sink.used++] = LEVEL;
+      let run = 0;
+      for (let i = 0; i <= lastTertiary; i++) {
+        const weight = tertiary[i] as number;
+        if (weight === 0) {
+          run++;
+          continue;
+        }
+        writeRunsBefore(run, sink);
+        run = 0;
+        sink.bytes[sink.used++] = weight;
+      }
+      sink.ensure(1);
+    }
     sink.bytes[sink.used++] = END;
-    return end;
+  }
+
+  #grow(): void {
+    const secondary = new Uint16Array(this.#secondary.length * 2);
+    secondary.set(this.#secondary);
+    this.#secondary = secondary;
+    const tertiary = new Uint8Array(this.#tertiary.length * 2);
+    tertiary.set(this.#tertiary);
+    this.#tertiary = tertiary;
   }
 }
