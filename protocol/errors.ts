@@ -91,7 +91,6 @@ Object.defineProperty(ProtocolError.prototype, "name", { value: "ProtocolError" 
 
 /**
  * The failure of a connection as one pending call sees it: what `error` knows, and that call's own details.
- * @internal
  */
 export function failureFor(error: ProtocolError, own: ProtocolErrorDetails): ProtocolError {
   const { id, reason, fatal, line } = error;

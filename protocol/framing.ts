@@ -213,7 +213,6 @@ const ONE_END = new Uint32Array(1);
 /**
  * The offset after the LF of each line of `lines`.
  * @throws TypeError unless there are exactly `count` lines, none of them empty, each ending with LF.
- * @internal
  */
 export function lineEnds(lines: Uint8Array, count: number): Uint32Array {
   const buffer = Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength);
@@ -239,7 +238,6 @@ export function lineEnds(lines: Uint8Array, count: number): Uint32Array {
 
 /**
  * A limit given as an option: a positive number of whole units, or Infinity.
- * @internal
  */
 export function limitOption(name: string, given: number | undefined, fallback: number): number {
   if (given === undefined) return fallback;

@@ -18,7 +18,6 @@ const LOWER_T = 0x74;
 export const FENCE_LINE = new TextEncoder().encode('["reduce",[],[]]\n');
 const FENCE_REPLY = /^\s*\[\s*true\s*,\s*\[\s*\]\s*\]\s*$/;
 
-/** @internal */
 export interface JobLimits {
   readonly logBytesMax: number;
   readonly batchBytesMax: number;
@@ -250,7 +249,6 @@ export class BatchJob implements Outgoing {
   }
 }
 
-/** @internal */
 export type Job = PromptJob | BatchJob;
 
 function isFenceReply(line: Uint8Array): boolean {

@@ -142,7 +142,6 @@ export function isLogLine(line: Uint8Array): boolean {
 /**
  * Whether `bytes[start … end)` may be a "log" or "fatal" line, judged by its first bytes: an array whose first member begins
  * with `"l`, `"f` or an escape. Never false for one that is; a true asks for a parse.
- * @internal
  */
 export function mayBeSpecial(bytes: Uint8Array, start: number, end: number): boolean {
   let at = skipBlanks(bytes, start, end);
@@ -156,7 +155,6 @@ export function mayBeSpecial(bytes: Uint8Array, start: number, end: number): boo
 /**
  * Whether `bytes[start … end)` looks like one JSON value from outside: a first byte that may begin one, and the last byte that
  * this beginning asks for. It is what tells a program's stray `print` from a reply without a parse.
- * @internal
  */
 export function looksLikeJson(bytes: Uint8Array, start: number, end: number): boolean {
   const first = skipBlanks(bytes, start, end);
@@ -198,7 +196,6 @@ function skipBlanks(bytes: Uint8Array, start: number, end: number): number {
 /** Characters of an offending line that an error shows. */
 const EXCERPT_CHARACTERS = 200;
 
-/** @internal */
 export function badLine(line: Uint8Array, cause?: unknown): ProtocolError {
   const excerpt = decodeLine(line.subarray(0, 4 * EXCERPT_CHARACTERS)).slice(0, EXCERPT_CHARACTERS);
   return new ProtocolError(
@@ -220,7 +217,6 @@ const ESCAPES =
 /**
  * Every escape of an unpaired surrogate becomes an escaped U+FFFD, one for one; all else stays as it is (CouchDB's rule for what
  * a server printed).
- * @internal
  */
 export function wellFormedEscapes(json: string): string {
   if (!SURROGATE_ESCAPE.test(json)) return json;

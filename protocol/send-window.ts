@@ -20,7 +20,6 @@ export interface Outgoing {
   released: number;
 }
 
-/** @internal */
 export class SendWindow {
   readonly #transport: Transport;
   readonly #bytesMax: number;

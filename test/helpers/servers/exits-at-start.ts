@@ -1,0 +1,3 @@
+// Is gone before it reads anything.
+
+process.exitCode = 3;
