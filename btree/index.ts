@@ -11,3 +11,29 @@ export { RunFile } from "./runs/run-file.js";
 export type { SegmentRef } from "./runs/segment-index.js";
 export { type EntrySink, Merger, type MergeOptions, mergeSegments } from "./runs/merger.js";
 export { splitters } from "./runs/splitters.js";
+
+export type {
+  Bytes,
+  CacheStats,
+  Entry,
+  GroupParts,
+  KeyRange,
+  LeafSlice,
+  RangeParts,
+  Reducer,
+  TreeOp,
+  TreeReader,
+  TreeRoot,
+} from "./types.js";
+export { BTREE_ERROR_CODES, BtreeError, type BtreeErrorCode, type BtreeErrorDetails, isBtreeError } from "./errors.js";
+export { FORMAT_VERSION, type TreeFormat } from "./format.js";
+export type { StorageBackend } from "./storage.js";
+export { FileStorage } from "./file-storage.js";
+export { MemoryStorage } from "./memory-storage.js";
+export { NodeCache, sharedNodeCache } from "./node-cache.js";
+export { type CreateOptions, type OpenOptions, type Snapshot, Store, type StoreOptions, type StoreStats } from "./store.js";
+export type { ApplyStats } from "./tree-update.js";
+export type { ChildRef } from "./inner-node.js";
+export type { NodeSink } from "./record-log.js";
+export { BulkSink, type BulkSinkOptions, type BulkTarget, openBulkSink } from "./bulk-sink.js";
+export { assembleForests, type Forest, TreeBuilder } from "./builder.js";

@@ -49,6 +49,8 @@ export interface TreeRoot {
   readonly count: number;
   /** Reduction of the whole tree; empty bytes when the tree keeps only counts. */
   readonly reduction: Bytes;
+  /** Bytes of its nodes and value records: what a compaction would keep. */
+  readonly bytes: number;
 }
 
 /** Bounds are byte strings: from the first key >= gte to the last key < lt. */

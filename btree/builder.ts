@@ -1,0 +1,349 @@
+// Builds a tree from entries that come in key order, each node written once. Several builders, in several threads, may each
+// build a partition of the key space; assembleForests joins them.
+//
+// 1. add() encodes the entry into the leaf under way; a full leaf is appended and its reduction asked for.
+// 2. Leaves wait, in order, for their reductions, then enter the level-1 node under way; full ones are appended likewise.
+// 3. A partition ends as a forest: references to its level-1 nodes, or to its leaves when they are few.
+// 4. assembleForests puts the upper levels above the forests of all partitions.
+
+import { compareBytes, NO_BYTES, separator, writeVarint } from "./bytes.js";
+import { frameRecord, saltSeed } from "./checksum.js";
+import { BtreeError, invariant } from "./errors.js";
+import { FRAME_BYTES, KIND_VALUE, RECORD_BYTES_MAX, type TreeFormat } from "./format.js";
+import { decodeInner, type ChildRef, type InnerNode } from "./inner-node.js";
+import { InnerWriter } from "./inner-writer.js";
+import { decodeLeaf } from "./leaf-node.js";
+import { NodeSlice } from "./leaf-slice.js";
+import { LeafWriter } from "./leaf-writer.js";
+import { NodeSource } from "./node-source.js";
+import type { NodeSink } from "./record-log.js";
+import { ReductionQueue } from "./reductions.js";
+import type { Bytes, Reducer, TreeRoot } from "./types.js";
+
+/** A partition of at most so many leaves gets no inner node of its own. */
+const BARE_LEAVES_MAX = 16;
+/** Leaves whose reductions are out before add()'s caller should wait. */
+const WAITING_LEAVES_MAX = 1024;
+
+/** One partition of a tree under construction. Structured-clonable. */
+export interface Forest {
+  /** Height of the nodes in `children`: 0 leaves, 1 their parents. */
+  readonly height: number;
+  readonly children: readonly ChildRef[];
+  readonly entries: number;
+  readonly rows: number;
+  readonly firstKey: Bytes;
+  readonly lastKey: Bytes;
+}
+
+export class TreeBuilder {
+  readonly #sink: NodeSink;
+  readonly #reducer: Reducer;
+  readonly #queue: ReductionQueue;
+  readonly #source: NodeSource;
+  readonly #leaf: LeafWriter;
+  readonly #level1: LevelBuilder;
+  readonly #leafBytes: number;
+  readonly #valueBytesMax: number;
+  readonly #pointer = new Uint8Array(24);
+  /** Leaves in order, from #head on without a place in a parent yet. */
+  #leaves: ChildRef[] = [];
+  #low: Bytes = NO_BYTES;
+  #leafRows = 0;
+  #leafPointed = 0;
+  #entries = 0;
+  #rows = 0;
+  #firstKey: Bytes = NO_BYTES;
+  #bare = true;
+  #finished = false;
+
+  constructor(sink: NodeSink, format: TreeFormat, reducer: Reducer) {
+    this.#sink = sink;
+    this.#reducer = reducer;
+    this.#queue = new ReductionQueue(reducer);
+    this.#source = new NodeSource(undefined, sink, saltSeed(format.salt), undefined);
+    this.#leaf = new LeafWriter(format.leafBytes * 2);
+    this.#level1 = new LevelBuilder(sink, format, this.#queue, 1);
+    this.#leafBytes = format.leafBytes;
+    this.#valueBytesMax = format.valueBytesMax;
+  }
+
+  /** Entries added so far. */
+  get entries(): number {
+    return this.#entries;
+  }
+
+  /**
+   * Adds the entry with the key kb[ks, ke) and the value vb[vs, ve). Copies what it needs.
+   * @throws BtreeError BTREE_KEY_ORDER unless the key is greater than the last one.
+   */
+  add(kb: Bytes, ks: number, ke: number, vb: Bytes, vs: number, ve: number): void {
+    const leaf = this.#leaf;
+    let shared = leaf.sharedWithLast(kb, ks, ke);
+    const rows = this.#reducer.count(vb, vs, ve);
+    const pointer = ve - vs > this.#valueBytesMax;
+    if (pointer) {
+      const size = FRAME_BYTES + ve - vs;
+      const offset = appendValue(this.#sink, vb, vs, ve);
+      ve = writePointer(this.#pointer, rows, offset, size);
+      vb = this.#pointer;
+      vs = 0;
+      if (this.#overflows(ke - ks - shared, ve)) this.#endLeaf(kb, ks, shared);
+      this.#leafPointed += size;
+    } else if (this.#overflows(ke - ks - shared, ve - vs)) {
+      this.#endLeaf(kb, ks, shared);
+    }
+    if (this.#entries === 0) {
+      this.#firstKey = kb.slice(ks, ke);
+      shared = 0;
+    }
+    leaf.put(shared, kb, ks, ke, vb, vs, ve, pointer);
+    this.#leafRows += rows;
+    this.#entries++;
+  }
+
+  /** True when so many reductions are out that the caller should await `drain()` before it adds more. */
+  get needsDrain(): boolean {
+    return this.#queue.windowFull || this.#leaves.length > WAITING_LEAVES_MAX;
+  }
+
+  async drain(): Promise<void> {
+    this.#queue.send();
+    await this.#queue.drain();
+    this.#advance();
+  }
+
+  /** Ends the partition. The sink is not flushed. The builder is used up. */
+  async finishPartition(): Promise<Forest> {
+    invariant(!this.#finished, "finishPartition was called twice");
+    this.#finished = true;
+    const lastKey = this.#leaf.lastKey.slice();
+    if (this.#leaf.count > 0) this.#writeLeaf();
+    await this.#queue.settle();
+    const bare = this.#bare && this.#leaves.length <= BARE_LEAVES_MAX;
+    let children = this.#leaves;
+    if (!bare) {
+      this.#bare = false;
+      this.#advance();
+      children = this.#level1.finish();
+      await this.#queue.settle();
+    }
+    return {
+      height: bare ? 0 : 1,
+      children,
+      entries: this.#entries,
+      rows: this.#rows,
+      firstKey: this.#firstKey,
+      lastKey,
+    };
+  }
+
+  #overflows(suffix: number, valueLength: number): boolean {
+    return this.#leaf.used + suffix + valueLength + 3 > this.#leafBytes && this.#leaf.count > 0;
+  }
+
+  /** Ends the leaf before the key kb[ks…), which shares `shared` bytes with the last one in it. */
+  #endLeaf(kb: Bytes, ks: number, shared: number): void {
+    this.#writeLeaf();
+    this.#low = kb.slice(ks, ks + shared + 1);
+  }
+
+  #writeLeaf(): void {
+    const leaf = this.#leaf;
+    const record = leaf.record();
+    const offset = this.#sink.append(record);
+    const size = record.length;
+    const ref: ChildRef = {
+      low: this.#low,
+      offset,
+      size,
+      count: this.#leafRows,
+      bytes: size + this.#leafPointed,
+      reduction: undefined,
+    };
+    const count = leaf.count;
+    // Reductions are asked for later, with those of other leaves: the content must outlive the writer's buffer.
+    this.#queue.addLeaf(ref, () => {
+      const node = decodeLeaf(record.slice(), size, count);
+      invariant(node !== undefined, "a leaf just written cannot be read");
+      return new NodeSlice(this.#source, node, 0, count);
+    });
+    this.#leaves.push(ref);
+    this.#rows += this.#leafRows;
+    this.#leafRows = 0;
+    this.#leafPointed = 0;
+    leaf.clear();
+    if (this.#leaves.length > BARE_LEAVES_MAX) this.#advance();
+  }
+
+  /** Moves the leaves whose reductions are known, in order, into their parents. */
+  #advance(): void {
+    if (this.#bare && this.#leaves.length <= BARE_LEAVES_MAX) return;
+    this.#bare = false;
+    let done = 0;
+    for (const ref of this.#leaves) {
+      if (ref.reduction === undefined) break;
+      this.#level1.add(ref);
+      done++;
+    }
+    if (done > 0) this.#leaves = this.#leaves.slice(done);
+  }
+}
+
+/** Builds the nodes of one level of inner nodes, left to right. */
+class LevelBuilder {
+  readonly #writer: InnerWriter;
+  readonly #nodes: ChildRef[] = [];
+
+  constructor(
+    readonly sink: NodeSink,
+    readonly format: TreeFormat,
+    readonly queue: ReductionQueue,
+    readonly height: number,
+  ) {
+    this.#writer = new InnerWriter(format.innerBytes * 2);
+  }
+
+  add(ref: ChildRef): void {
+    const writer = this.#writer;
+    // At least two children a node, however large their reductions, so that each level is at most half as long as the one below.
+    if (writer.count >= 2 && writer.used + writer.sizeOf(ref) > this.format.innerBytes) this.#end();
+    writer.put(ref);
+  }
+
+  finish(): ChildRef[] {
+    if (this.#writer.count > 0) this.#end();
+    return this.#nodes;
+  }
+
+  #end(): void {
+    const writer = this.#writer;
+    this.#nodes.push(appendInner(this.sink, this.queue, writer, this.height, writer.low).ref);
+    writer.clear();
+  }
+}
+
+/** Appends the writer's node and asks for its reduction. */
+export function appendInner(
+  sink: NodeSink,
+  queue: ReductionQueue,
+  writer: InnerWriter,
+  height: number,
+  low: Bytes,
+): { ref: ChildRef; node: InnerNode } {
+  const record = writer.record(height).slice();
+  const offset = sink.append(record);
+  const node = decodeInner(record, record.length, height, writer.count);
+  invariant(node !== undefined, "an inner node just written cannot be read");
+  const ref: ChildRef = {
+    low,
+    offset,
+    size: record.length,
+    count: node.rowsTotal,
+    bytes: record.length + node.bytesBelow(),
+    reduction: undefined,
+  };
+  queue.addInner(ref, () => node.reductions());
+  return { ref, node };
+}
+
+/** Appends a value record and returns its offset. */
+export function appendValue(sink: NodeSink, vb: Bytes, vs: number, ve: number): number {
+  if (ve - vs > RECORD_BYTES_MAX) {
+    throw new BtreeError("BTREE_LIMIT", `a value of ${ve - vs} bytes exceeds ${RECORD_BYTES_MAX}`);
+  }
+  const record = new Uint8Array(FRAME_BYTES + ve - vs);
+  record.set(vb.subarray(vs, ve), FRAME_BYTES);
+  frameRecord(record, 0, record.length, KIND_VALUE);
+  return sink.append(record);
+}
+
+/** Writes a pointer to a value record to the start of `dst`; returns its length (at most 21 bytes). */
+export function writePointer(dst: Bytes, rows: number, offset: number, size: number): number {
+  return writeVarint(dst, writeVarint(dst, writeVarint(dst, 0, rows), offset), size);
+}
+
+/**
+ * Joins partitions, given in key order, into one tree. The sink is not flushed. Undefined when there are no entries.
+ * @throws BtreeError BTREE_KEY_ORDER when the partitions overlap.
+ */
+export async function assembleForests(
+  sink: NodeSink,
+  format: TreeFormat,
+  reducer: Reducer,
+  forests: readonly Forest[],
+): Promise<TreeRoot | undefined> {
+  const filled = forests.filter((forest) => forest.children.length > 0);
+  let lastKey: Bytes | undefined;
+  for (const forest of filled) {
+    if (lastKey !== undefined) {
+      if (compareBytes(lastKey, forest.firstKey) >= 0) {
+        throw new BtreeError("BTREE_KEY_ORDER", "partitions of a bulk load overlap or are not in key order");
+      }
+      (forest.children[0] as ChildRef).low = separator(lastKey, forest.firstKey);
+    }
+    lastKey = forest.lastKey;
+  }
+  const queue = new ReductionQueue(reducer);
+  let height = 0;
+  let refs: ChildRef[] = [];
+  if (filled.every((forest) => forest.height === 0)) {
+    refs = filled.flatMap((forest) => forest.children);
+  } else {
+    height = 1;
+    refs = await raiseLeaves(sink, format, queue, filled);
+  }
+  return growRoot(sink, format, queue, refs, height);
+}
+
+/** All at height 1: runs of bare leaves get parents. */
+async function raiseLeaves(
+  sink: NodeSink,
+  format: TreeFormat,
+  queue: ReductionQueue,
+  forests: readonly Forest[],
+): Promise<ChildRef[]> {
+  const refs: ChildRef[] = [];
+  let level: LevelBuilder | undefined;
+  for (const forest of forests) {
+    if (forest.height === 0) {
+      level ??= new LevelBuilder(sink, format, queue, 1);
+      for (const child of forest.children) level.add(child);
+    } else {
+      if (level) refs.push(...level.finish());
+      level = undefined;
+      for (const child of forest.children) refs.push(child);
+    }
+  }
+  if (level) refs.push(...level.finish());
+  await queue.settle();
+  return refs;
+}
+
+/** Puts levels above `refs`, nodes of one height in key order, until one is left. */
+export async function growRoot(
+  sink: NodeSink,
+  format: TreeFormat,
+  queue: ReductionQueue,
+  refs: readonly ChildRef[],
+  height: number,
+): Promise<TreeRoot | undefined> {
+  let nodes = refs;
+  while (nodes.length > 1) {
+    height++;
+    const level = new LevelBuilder(sink, format, queue, height);
+    for (const ref of nodes) level.add(ref);
+    nodes = level.finish();
+    await queue.settle();
+  }
+  const root = nodes[0];
+  if (root === undefined) return undefined;
+  return {
+    offset: root.offset,
+    size: root.size,
+    height,
+    count: root.count,
+    reduction: root.reduction ?? NO_BYTES,
+    bytes: root.bytes,
+  };
+}

@@ -1,0 +1,125 @@
+// The header slots. Three of 4096 bytes stand at the start of the file: A and B take turns at synced commits, C is written
+// without a sync and trusted only while the machine that wrote it is up. A slot, all numbers little-endian:
+//
+//   0 magic (8) · 8 format version u32 · 12 crc u32 · 16 salt (16) · 32 commit number u64 · 40 roots record: offset u64 · 48 size u32
+//   52 slot number u32 · 56 file length u64 · 64 leaf bytes u32 · 68 inner bytes u32 · 72 value bytes max u32
+//   76 boot id: length u8, then at most 64 bytes · zeros up to 256
+//
+// The checksum covers bytes 16-255 and then 0-11, and starts from the checksum of the salt. All later versions keep the first
+// 16 bytes and this rule, so that a newer version can be told from damage.
+
+import { readFileSync } from "node:fs";
+import { crc32 } from "node:zlib";
+import { equalBytes, readU32, writeU32 } from "./bytes.js";
+import { FORMAT_VERSION, MAGIC, SLOT_BYTES, SLOT_COUNT, type TreeFormat } from "./format.js";
+import type { StorageBackend } from "./storage.js";
+import type { Bytes } from "./types.js";
+
+/** Bytes of a slot that mean something and are checked. */
+const SLOT_USED_BYTES = 256;
+const BOOT_ID_BYTES_MAX = 64;
+
+/** Index of the slot that is written without a sync. */
+export const SOFT_SLOT = 2;
+
+export interface Header {
+  readonly slot: number;
+  readonly commit: number;
+  readonly rootsOffset: number;
+  readonly rootsSize: number;
+  readonly fileLength: number;
+  readonly format: TreeFormat;
+  readonly bootId: string;
+}
+
+/** What a slot holds: a header, one of a newer version, nothing (never written), or something unusable. */
+export type SlotContent = Header | { readonly newerVersion: number } | "empty" | "damaged";
+
+export function encodeSlot(header: Header): Bytes {
+  const bytes = new Uint8Array(SLOT_BYTES);
+  const view = new DataView(bytes.buffer);
+  bytes.set(MAGIC);
+  view.setUint32(8, FORMAT_VERSION, true);
+  bytes.set(header.format.salt, 16);
+  view.setBigUint64(32, BigInt(header.commit), true);
+  view.setBigUint64(40, BigInt(header.rootsOffset), true);
+  view.setUint32(48, header.rootsSize, true);
+  view.setUint32(52, header.slot, true);
+  view.setBigUint64(56, BigInt(header.fileLength), true);
+  view.setUint32(64, header.format.leafBytes, true);
+  view.setUint32(68, header.format.innerBytes, true);
+  view.setUint32(72, header.format.valueBytesMax, true);
+  const bootId = Buffer.from(header.bootId, "latin1").subarray(0, BOOT_ID_BYTES_MAX);
+  bytes[76] = bootId.length;
+  bytes.set(bootId, 77);
+  writeU32(bytes, 12, slotChecksum(bytes));
+  return bytes;
+}
+
+export function decodeSlot(bytes: Bytes, slot: number): SlotContent {
+  const used = bytes.subarray(0, SLOT_USED_BYTES);
+  if (used.every((byte) => byte === 0)) return "empty";
+  if (used.length < SLOT_USED_BYTES || !equalBytes(used.subarray(0, 8), MAGIC)) return "damaged";
+  if (readU32(bytes, 12) !== slotChecksum(bytes)) return "damaged";
+  const version = readU32(bytes, 8);
+  if (version > FORMAT_VERSION) return { newerVersion: version };
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  // A slot copied to another's place is not what was written there.
+  if (view.getUint32(52, true) !== slot) return "damaged";
+  const bootIdLength = Math.min(bytes[76] as number, BOOT_ID_BYTES_MAX);
+  return {
+    slot,
+    commit: Number(view.getBigUint64(32, true)),
+    rootsOffset: Number(view.getBigUint64(40, true)),
+    rootsSize: view.getUint32(48, true),
+    fileLength: Number(view.getBigUint64(56, true)),
+    format: {
+      salt: bytes.slice(16, 32),
+      leafBytes: view.getUint32(64, true),
+      innerBytes: view.getUint32(68, true),
+      valueBytesMax: view.getUint32(72, true),
+    },
+    bootId: Buffer.from(bytes.subarray(77, 77 + bootIdLength)).toString("latin1"),
+  };
+}
+
+/** The content of all slots, by number. */
+export function readSlots(storage: StorageBackend): SlotContent[] {
+  const bytes = storage.read(0, SLOT_BYTES * SLOT_COUNT);
+  const slots: SlotContent[] = [];
+  for (let i = 0; i < SLOT_COUNT; i++) slots.push(decodeSlot(bytes.subarray(i * SLOT_BYTES, (i + 1) * SLOT_BYTES), i));
+  return slots;
+}
+
+/**
+ * The headers that may be trusted, newest first: those of A and B, and that of C when the machine has not been restarted since
+ * it was written, for then the system still has, or has written, all that came before it.
+ */
+export function trustedHeaders(slots: readonly SlotContent[], bootId: string): Header[] {
+  const headers: Header[] = [];
+  for (const slot of slots) {
+    if (typeof slot === "string" || "newerVersion" in slot) continue;
+    if (slot.slot === SOFT_SLOT && (bootId === "" || slot.bootId !== bootId)) continue;
+    headers.push(slot);
+  }
+  return headers.sort((a, b) => b.commit - a.commit);
+}
+
+let machineBootId: string | undefined;
+
+/** Names the present run of the machine's kernel; "" where the system does not tell. */
+export function currentBootId(): string {
+  if (machineBootId === undefined) {
+    try {
+      machineBootId = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+    } catch {
+      machineBootId = "";
+    }
+  }
+  return machineBootId;
+}
+
+function slotChecksum(bytes: Bytes): number {
+  const seed = crc32(bytes.subarray(16, 32));
+  return crc32(bytes.subarray(0, 12), crc32(bytes.subarray(16, SLOT_USED_BYTES), seed));
+}

@@ -1,0 +1,111 @@
+// The keys of a decoded node: an offset table over its buffer. Each key is kept as the number of bytes it shares with the key
+// before it and the rest, as on disk; nothing is materialised until it is asked for.
+
+import { copyBytes } from "./bytes.js";
+import type { Bytes } from "./types.js";
+
+/** Numbers per entry: where its key's own bytes start, how many it shares, where they end, where the entry ends. */
+export const TABLE_STRIDE = 4;
+
+/** Halves the table of all usual nodes. */
+export function newTable(count: number, bytesEnd: number): Uint16Array | Uint32Array {
+  return bytesEnd < 0x1_0000 ? new Uint16Array(count * TABLE_STRIDE) : new Uint32Array(count * TABLE_STRIDE);
+}
+
+export class KeyTable {
+  constructor(
+    readonly bytes: Bytes,
+    readonly table: Uint16Array | Uint32Array,
+    readonly count: number,
+    /** Where the first entry starts. */
+    readonly start: number,
+  ) {}
+
+  /**
+   * Index of the entry with this key, or ~(index of the first entry with a greater one).
+   * One pass in order of the table: while an entry shares more with its predecessor than the sought key does it is smaller too,
+   * and where it shares less it is greater; only where it shares exactly as much are bytes compared.
+   */
+  search(key: Bytes): number {
+    const { bytes, table, count } = this;
+    const keyLength = key.length;
+    let matched = 0;
+    for (let i = 0, at = 0; i < count; i++, at += TABLE_STRIDE) {
+      const shared = table[at + 1] as number;
+      if (shared > matched) continue;
+      if (shared < matched) return ~i;
+      let pos = table[at] as number;
+      const end = table[at + 2] as number;
+      while (pos < end && matched < keyLength && bytes[pos] === key[matched]) {
+        pos++;
+        matched++;
+      }
+      if (pos === end) {
+        if (matched === keyLength) return i;
+      } else if (matched === keyLength || (bytes[pos] as number) > (key[matched] as number)) {
+        return ~i;
+      }
+    }
+    return ~count;
+  }
+
+  /** Index of the first entry whose key is >= key; `count` when there is none. */
+  lowerBound(key: Bytes): number {
+    const i = this.search(key);
+    return i < 0 ? ~i : i;
+  }
+
+  keyLength(i: number): number {
+    const at = i * TABLE_STRIDE;
+    return (this.table[at + 1] as number) + (this.table[at + 2] as number) - (this.table[at] as number);
+  }
+
+  /** Bytes that the key shares with the one before it; 0 for the first. */
+  shared(i: number): number {
+    return this.table[i * TABLE_STRIDE + 1] as number;
+  }
+
+  entryStart(i: number): number {
+    return i === 0 ? this.start : (this.table[i * TABLE_STRIDE - 1] as number);
+  }
+
+  entryEnd(i: number): number {
+    return this.table[i * TABLE_STRIDE + 3] as number;
+  }
+
+  /** The i-th key, a fresh copy. */
+  key(i: number): Bytes {
+    const key = new Uint8Array(this.keyLength(i));
+    this.keyInto(i, key);
+    return key;
+  }
+
+  /** Writes the i-th key to the start of `dst`: its own bytes, then what it shares, found walking back. */
+  keyInto(i: number, dst: Bytes): void {
+    const { bytes, table } = this;
+    let at = i * TABLE_STRIDE;
+    let needed = table[at + 1] as number;
+    copyBytes(bytes, table[at] as number, table[at + 2] as number, dst, needed);
+    while (needed > 0) {
+      at -= TABLE_STRIDE;
+      const shared = table[at + 1] as number;
+      if (shared >= needed) continue;
+      const start = table[at] as number;
+      copyBytes(bytes, start, start + needed - shared, dst, shared);
+      needed = shared;
+    }
+  }
+
+  /** The key after `previous`, which is the key before the i-th: cheaper than walking back. */
+  keyAfter(i: number, previous: Bytes): Bytes {
+    const { bytes, table } = this;
+    const at = i * TABLE_STRIDE;
+    const shared = table[at + 1] as number;
+    const start = table[at] as number;
+    const end = table[at + 2] as number;
+    const key = new Uint8Array(shared + end - start);
+    copyBytes(previous, 0, shared, key, 0);
+    copyBytes(bytes, start, end, key, shared);
+    return key;
+  }
+}

@@ -1,0 +1,43 @@
+// LeafSlice over a decoded leaf: keys are made on demand, values are views.
+
+import { invariant } from "./errors.js";
+import type { LeafNode } from "./leaf-node.js";
+import type { NodeSource } from "./node-source.js";
+import type { Bytes, LeafSlice } from "./types.js";
+
+export class NodeSlice implements LeafSlice {
+  readonly length: number;
+  readonly #leaf: LeafNode;
+  readonly #source: NodeSource;
+  readonly #from: number;
+  readonly #reverse: boolean;
+  #lastIndex = -2;
+  #lastKey: Bytes | undefined;
+
+  constructor(source: NodeSource, leaf: LeafNode, from: number, to: number, reverse = false) {
+    this.#source = source;
+    this.#leaf = leaf;
+    this.#from = from;
+    this.length = to - from;
+    this.#reverse = reverse;
+  }
+
+  key(i: number): Bytes {
+    const at = this.#at(i);
+    const last = this.#lastKey;
+    // Walking forward, which is what most do, each key is made from the one before it.
+    const key = last !== undefined && at === this.#lastIndex + 1 ? this.#leaf.keys.keyAfter(at, last) : this.#leaf.keys.key(at);
+    this.#lastIndex = at;
+    this.#lastKey = key;
+    return key;
+  }
+
+  value(i: number): Bytes {
+    return this.#source.valueOf(this.#leaf, this.#at(i));
+  }
+
+  #at(i: number): number {
+    invariant(i >= 0 && i < this.length, `entry ${i} of a slice of ${this.length}`);
+    return this.#reverse ? this.#from + this.length - 1 - i : this.#from + i;
+  }
+}

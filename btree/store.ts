@@ -1,0 +1,526 @@
+// The file with its named trees: open, snapshot, apply, commit. One writer at a time; readers in this process see what was
+// applied, readers in others what was committed. FORMAT.md tells the commit protocol and argues the crash cases.
+
+import { randomBytes } from "node:crypto";
+import { rmSync } from "node:fs";
+import type { BulkTarget } from "./bulk-sink.js";
+import { NO_BYTES } from "./bytes.js";
+import { saltSeed } from "./checksum.js";
+import { BtreeError, corrupt, invariant } from "./errors.js";
+import { FileStorage, syncFolderOf } from "./file-storage.js";
+import {
+  DATA_START,
+  DEFAULT_INNER_BYTES,
+  DEFAULT_LEAF_BYTES,
+  DEFAULT_VALUE_BYTES_MAX,
+  KIND_ROOTS,
+  NODE_BYTES_MAX,
+  NODE_BYTES_MIN,
+  SLOT_BYTES,
+  type TreeFormat,
+} from "./format.js";
+import { currentBootId, encodeSlot, readSlots, SOFT_SLOT, trustedHeaders, type Header, type SlotContent } from "./header.js";
+import { NodeSource } from "./node-source.js";
+import { sharedNodeCache, type NodeCache } from "./node-cache.js";
+import { RecordLog, type NodeSink } from "./record-log.js";
+import { decodeRoots, encodeRoots, type Roots } from "./roots-record.js";
+import type { StorageBackend } from "./storage.js";
+import { NodeTreeReader } from "./tree-reader.js";
+import { updateTree, type ApplyStats } from "./tree-update.js";
+import type { Bytes, CacheStats, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
+
+export interface StoreOptions {
+  /** The reducer of each tree, by its name. It must be the one the tree was built with. */
+  readonly reducers: (tree: string) => Reducer;
+  /** @defaultValue the one that all stores of this thread share */
+  readonly cache?: NodeCache;
+  /** Names the present run of the machine. For tests of what happens after a restart. @internal */
+  readonly bootId?: string;
+}
+
+export interface CreateOptions extends StoreOptions {
+  /** The owner's first blob. */
+  readonly state: Bytes;
+  /** Bytes a leaf is filled to, 128 to 32768. @defaultValue 4096 */
+  readonly leafBytes?: number;
+  /** Bytes an inner node is filled to, 128 to 32768. @defaultValue 4096 */
+  readonly innerBytes?: number;
+  /** Longer values lie outside the leaves. @defaultValue 1024, or a quarter of leafBytes if that is less */
+  readonly valueBytesMax?: number;
+}
+
+export interface OpenOptions extends StoreOptions {
+  /** `write` for the one writer, who must see to it that there is no other; `read` to follow what it commits. */
+  readonly mode: "write" | "read";
+}
+
+/** The trees as they were at one moment. Readers of a snapshot are never blocked and block nobody. */
+export interface Snapshot {
+  readonly state: Bytes;
+  /** Trees that hold entries. */
+  treeNames(): string[];
+  /** A reader of the tree; of an empty one when there is none of that name. */
+  tree(name: string): TreeReader;
+  /** Says that the snapshot is no longer needed; see `StoreStats.snapshots`. Its readers go on until the store closes. */
+  release(): void;
+}
+
+export interface StoreStats {
+  readonly fileBytes: number;
+  /** What a compaction would keep of the applied state. */
+  readonly liveBytes: number;
+  /** Number of the commit last read or written. */
+  readonly commit: number;
+  /** Snapshots not yet released. */
+  readonly snapshots: number;
+  readonly trees: readonly { readonly name: string; readonly count: number; readonly height: number; readonly bytes: number }[];
+  readonly cache: CacheStats;
+}
+
+/** Bytes of nodes gathered before they are written. */
+const LOG_BUFFER_BYTES = 1024 * 1024;
+
+/**
+ * @example
+ * ```ts
+ * const store = await Store.create("index.vmx", { state: new Uint8Array(), reducers: () => ({ count: () => 1 }) });
+ * await store.apply(new Map([["ids", [{ key, value }]]]), state);
+ * await store.commit({ sync: true });
+ * const value = store.snapshot().tree("ids").get(key);
+ * ```
+ */
+export class Store {
+  readonly #storage: StorageBackend;
+  readonly #mode: "write" | "read";
+  readonly #reducers: (tree: string) => Reducer;
+  readonly #cache: NodeCache;
+  readonly #bootId: string;
+  readonly #next = new SharedArrayBuffer(8);
+  readonly #log: RecordLog;
+  readonly #source: NodeSource;
+  readonly #format: TreeFormat;
+  /** What snapshots see: the last applied state. */
+  #roots: Roots;
+  /** The last header written or read. */
+  #header: Header;
+  #rootsCommitted: Roots;
+  #syncedCommit: number;
+  #nextSlot: number;
+  #fallback: boolean;
+  #snapshots = 0;
+  #applying = false;
+  #committing: Promise<void> = Promise.resolve();
+  #open = true;
+
+  private constructor(
+    storage: StorageBackend,
+    mode: "write" | "read",
+    options: StoreOptions,
+    header: Header,
+    roots: Roots,
+    cursor: { end: number; nextSlot: number; fallback: boolean },
+  ) {
+    this.#storage = storage;
+    this.#mode = mode;
+    this.#reducers = options.reducers;
+    this.#cache = options.cache ?? sharedNodeCache();
+    this.#bootId = options.bootId ?? currentBootId();
+    this.#format = header.format;
+    this.#header = header;
+    this.#roots = roots;
+    this.#rootsCommitted = roots;
+    this.#syncedCommit = header.slot === SOFT_SLOT ? -1 : header.commit;
+    this.#nextSlot = cursor.nextSlot;
+    this.#fallback = cursor.fallback;
+    const next = new BigUint64Array(this.#next);
+    next[0] = BigInt(cursor.end);
+    const seed = saltSeed(header.format.salt);
+    this.#log = new RecordLog(storage, next, seed, {
+      extentBytes: 0,
+      bufferBytes: mode === "write" ? LOG_BUFFER_BYTES : 0,
+    });
+    this.#source = new NodeSource(storage.path, mode === "write" ? this.#log : storage, seed, this.#cache);
+  }
+
+  /**
+   * Creates a store with no trees and commits it.
+   * @throws BtreeError BTREE_EXISTS, BTREE_BROKEN
+   */
+  static async create(where: string | StorageBackend, options: CreateOptions): Promise<Store> {
+    const leafBytes = nodeBytes("leafBytes", options.leafBytes ?? DEFAULT_LEAF_BYTES);
+    const format: TreeFormat = {
+      salt: Uint8Array.from(randomBytes(16)),
+      leafBytes,
+      innerBytes: nodeBytes("innerBytes", options.innerBytes ?? DEFAULT_INNER_BYTES),
+      valueBytesMax: options.valueBytesMax ?? Math.min(DEFAULT_VALUE_BYTES_MAX, leafBytes >>> 2),
+    };
+    const storage = typeof where === "string" ? FileStorage.open(where, "create") : where;
+    if (storage.size() > 0) {
+      throw new BtreeError("BTREE_EXISTS", "the storage to create a store in is not empty", { file: storage.path });
+    }
+    const header: Header = {
+      slot: 1,
+      commit: 0,
+      rootsOffset: 0,
+      rootsSize: 0,
+      fileLength: DATA_START,
+      format,
+      bootId: "",
+    };
+    const roots: Roots = { state: options.state, trees: new Map() };
+    const store = new Store(storage, "write", options, header, roots, { end: DATA_START, nextSlot: 0, fallback: false });
+    store.#syncedCommit = -1;
+    try {
+      await store.commit({ sync: true });
+      if (typeof where === "string") await syncFolderOf(where);
+    } catch (error) {
+      await store.close();
+      // Half a file would stand in the way of the next attempt.
+      if (typeof where === "string") rmSync(where, { force: true });
+      throw error;
+    }
+    return store;
+  }
+
+  /**
+   * Opens at the newest commit that is there whole. Takes the same time whatever was appended since.
+   * @throws BtreeError BTREE_NOT_FOUND, BTREE_NO_HEADER, BTREE_VERSION_UNSUPPORTED, BTREE_CORRUPT, BTREE_IO
+   */
+  // eslint-disable-next-line @typescript-eslint/require-await -- opening may come to wait; callers await it already
+  static async open(where: string | StorageBackend, options: OpenOptions): Promise<Store> {
+    const storage = typeof where === "string" ? FileStorage.open(where, options.mode) : where;
+    try {
+      return Store.#openAt(storage, options);
+    } catch (error) {
+      storage.close();
+      throw error;
+    }
+  }
+
+  static #openAt(storage: StorageBackend, options: OpenOptions): Store {
+    const found = readCommit(storage, options.bootId ?? currentBootId());
+    const { header, roots, fallback, newestCommit } = found;
+    let end = header.fileLength;
+    if (options.mode === "write") {
+      const size = storage.size();
+      if (size > end) {
+        // What lies beyond belongs to no commit, so nobody has read it: its place can be used again. If a slot was lost, somebody
+        // may have: then new records go behind, for readers know nodes by their offsets.
+        if (found.suspect) end = size;
+        else storage.truncate(end);
+      }
+    }
+    const continued = { ...header, commit: Math.max(header.commit, newestCommit) };
+    const store = new Store(storage, options.mode, options, continued, roots, {
+      end,
+      nextSlot: 1 - found.durableSlot,
+      fallback,
+    });
+    if (fallback || continued.commit !== header.commit) store.#syncedCommit = -1;
+    return store;
+  }
+
+  /** True when the newest commit could not be read at opening, and the one before it was taken. */
+  get fellBack(): boolean {
+    return this.#fallback;
+  }
+
+  get path(): string | undefined {
+    return this.#storage.path;
+  }
+
+  /** What the nodes of this file look like. */
+  get format(): TreeFormat {
+    return this.#format;
+  }
+
+  /** The owner's blob of the last applied state: changes together with the trees. */
+  get state(): Bytes {
+    return this.#roots.state;
+  }
+
+  /** The last applied state, committed or not. */
+  snapshot(): Snapshot {
+    this.#assertOpen();
+    this.#snapshots++;
+    return new RootsSnapshot(this.#roots, this.#source, this.#reducers, () => this.#snapshots--);
+  }
+
+  /**
+   * Applies a batch: operations of each tree, by strictly ascending key. All trees and the state become visible at once, when
+   * the promise resolves; if it rejects nothing has changed.
+   * @throws BtreeError BTREE_KEY_ORDER, BTREE_LIMIT, BTREE_BUSY, BTREE_READ_ONLY, BTREE_BROKEN, BTREE_CORRUPT, or the reducer's error
+   */
+  async apply(changes: ReadonlyMap<string, readonly TreeOp[]>, state: Bytes): Promise<ApplyStats> {
+    this.#assertWritable();
+    if (this.#applying) throw new BtreeError("BTREE_BUSY", "the last apply has not ended: await it first", { file: this.path });
+    this.#applying = true;
+    try {
+      const counts = { inserted: 0, replaced: 0, removed: 0, unchanged: 0 };
+      const writtenBefore = this.#log.bytesWritten;
+      const readBefore = this.#source.reads;
+      const trees = new Map(this.#roots.trees);
+      for (const [name, ops] of changes) {
+        const reducer = this.#reducers(name);
+        const root = await updateTree(this.#source, this.#log, this.#format, reducer, trees.get(name), ops, counts);
+        if (root === undefined) trees.delete(name);
+        else trees.set(name, root);
+      }
+      this.#assertWritable();
+      this.#roots = { state, trees };
+      return {
+        ...counts,
+        bytesWritten: this.#log.bytesWritten - writtenBefore,
+        recordsRead: this.#source.reads - readBefore,
+      };
+    } finally {
+      this.#applying = false;
+    }
+  }
+
+  /**
+   * Makes the state applied at the time of the call the one that opening finds. With `sync` it outlasts a loss of power, without
+   * one the death of this process. Commits run one after the other; a failure breaks the store.
+   * @throws BtreeError BTREE_BROKEN, BTREE_READ_ONLY, BTREE_NOT_OPEN
+   */
+  commit(options: { readonly sync: boolean }): Promise<void> {
+    const done = this.#committing.then(() => this.#commit(options.sync));
+    this.#committing = done.catch(() => undefined);
+    return done;
+  }
+
+  async #commit(sync: boolean): Promise<void> {
+    this.#assertWritable();
+    const roots = this.#roots;
+    const written = roots === this.#rootsCommitted && this.#header.commit > 0 && !this.#fallback;
+    if (written && (!sync || this.#syncedCommit === this.#header.commit)) return;
+    const record = encodeRoots(roots);
+    const rootsOffset = this.#log.append(record);
+    this.#log.flush();
+    const header: Header = {
+      slot: sync ? this.#nextSlot : SOFT_SLOT,
+      commit: this.#header.commit + 1,
+      rootsOffset,
+      rootsSize: record.length,
+      fileLength: this.#log.end,
+      format: this.#format,
+      bootId: sync ? "" : this.#bootId,
+    };
+    try {
+      // The header must not be durable before what it points to.
+      if (sync) await this.#storage.sync();
+      this.#storage.write(header.slot * SLOT_BYTES, encodeSlot(header));
+      if (sync) await this.#storage.sync();
+    } catch (cause) {
+      throw this.#log.fail(cause);
+    }
+    this.#header = header;
+    this.#rootsCommitted = roots;
+    this.#fallback = false;
+    if (sync) {
+      this.#syncedCommit = header.commit;
+      this.#nextSlot = 1 - header.slot;
+    }
+  }
+
+  /**
+   * Looks at the file for a newer commit of another process. Snapshots taken before stay as they are.
+   * @returns Whether there was one; always false for the writer.
+   * @throws BtreeError BTREE_CORRUPT, BTREE_IO
+   */
+  refresh(): boolean {
+    this.#assertOpen();
+    if (this.#mode === "write") return false;
+    const found = readCommit(this.#storage, this.#bootId, this.#header.commit);
+    if (found.header.commit <= this.#header.commit) return false;
+    this.#header = found.header;
+    this.#roots = found.roots;
+    this.#rootsCommitted = found.roots;
+    return true;
+  }
+
+  /**
+   * Lets other threads write nodes into this file: hand the target to `openBulkSink`.
+   * @throws TypeError when the store is not in a file
+   */
+  bulk(): BulkTarget {
+    this.#assertWritable();
+    const path = this.path;
+    if (path === undefined) throw new TypeError("a store without a file has no bulk target: use sink()");
+    this.#log.flush();
+    return { ...this.#format, path, next: this.#next };
+  }
+
+  /** The store's own sink, for building trees in this thread. Flushed by commit. */
+  sink(): NodeSink {
+    this.#assertWritable();
+    return this.#log;
+  }
+
+  /**
+   * Puts trees that were built into this file in place of those of the same names, together with the state. Visible at once;
+   * commit separately. Sinks of other threads must have been flushed.
+   */
+  adopt(roots: ReadonlyMap<string, TreeRoot | undefined>, state: Bytes): void {
+    this.#assertWritable();
+    if (this.#applying) throw new BtreeError("BTREE_BUSY", "an apply is under way: await it first", { file: this.path });
+    const trees = new Map(this.#roots.trees);
+    for (const [name, root] of roots) {
+      if (root === undefined) {
+        trees.delete(name);
+      } else {
+        invariant(root.offset >= DATA_START && root.offset + root.size <= this.#log.end, "an adopted root is not in this file");
+        trees.set(name, root);
+      }
+    }
+    this.#roots = { state, trees };
+  }
+
+  stats(): StoreStats {
+    this.#assertOpen();
+    const trees = [...this.#roots.trees].map(([name, root]) => ({
+      name,
+      count: root.count,
+      height: root.height,
+      bytes: root.bytes,
+    }));
+    let liveBytes = DATA_START + this.#header.rootsSize;
+    for (const tree of trees) liveBytes += tree.bytes;
+    return {
+      fileBytes: this.#mode === "write" ? this.#log.end : this.#storage.size(),
+      liveBytes,
+      commit: this.#header.commit,
+      snapshots: this.#snapshots,
+      trees,
+      cache: this.#cache.stats(),
+    };
+  }
+
+  /** Waits for a commit under way and closes the file. What was applied and not committed is lost. Idempotent. */
+  async close(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    await this.#committing;
+    this.#source.close();
+    this.#storage.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #assertOpen(): void {
+    if (!this.#open) throw new BtreeError("BTREE_NOT_OPEN", `${this.path ?? "the store"} is closed`, { file: this.path });
+  }
+
+  #assertWritable(): void {
+    this.#assertOpen();
+    if (this.#mode === "read") {
+      throw new BtreeError("BTREE_READ_ONLY", `${this.path ?? "the store"} was opened for reading`, { file: this.path });
+    }
+    this.#log.assertUsable();
+  }
+}
+
+class RootsSnapshot implements Snapshot {
+  readonly state: Bytes;
+  readonly #roots: Roots;
+  readonly #source: NodeSource;
+  readonly #reducers: (tree: string) => Reducer;
+  #onRelease: (() => void) | undefined;
+
+  constructor(roots: Roots, source: NodeSource, reducers: (tree: string) => Reducer, onRelease: () => void) {
+    this.state = roots.state;
+    this.#roots = roots;
+    this.#source = source;
+    this.#reducers = reducers;
+    this.#onRelease = onRelease;
+  }
+
+  treeNames(): string[] {
+    return [...this.#roots.trees.keys()];
+  }
+
+  tree(name: string): TreeReader {
+    return new NodeTreeReader(this.#source, this.#roots.trees.get(name), this.#reducers(name));
+  }
+
+  release(): void {
+    this.#onRelease?.();
+    this.#onRelease = undefined;
+  }
+}
+
+interface FoundCommit {
+  readonly header: Header;
+  readonly roots: Roots;
+  /** A newer header was there whose roots were not. */
+  readonly fallback: boolean;
+  /** A newer commit may have been there once, and have been read. */
+  readonly suspect: boolean;
+  /** Greatest commit number of any readable slot. */
+  readonly newestCommit: number;
+  /** The slot of the newest durable commit, which the next synced one must not overwrite. */
+  readonly durableSlot: number;
+}
+
+/** The newest commit whose roots are there; with `known`, its header alone when it is not newer than that. */
+function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundCommit {
+  const slots = slotsOf(storage);
+  const headers = trustedHeaders(slots, bootId);
+  const newestCommit = Math.max(0, ...slots.map((slot) => (typeof slot !== "string" && "commit" in slot ? slot.commit : 0)));
+  let failure: BtreeError | undefined;
+  for (const [i, header] of headers.entries()) {
+    const found = {
+      header,
+      fallback: failure !== undefined,
+      suspect: failure !== undefined || slots.includes("damaged"),
+      newestCommit,
+      // Slots before this one point to damaged roots.
+      durableSlot: headers.slice(i).find((other) => other.slot !== SOFT_SLOT)?.slot ?? 1,
+    };
+    if (header.commit <= known) return { ...found, roots: NO_ROOTS };
+    try {
+      const source = new NodeSource(storage.path, storage, saltSeed(header.format.salt), undefined);
+      const roots = decodeRoots(source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS));
+      if (roots === undefined) throw corrupt(storage.path, header.rootsOffset, "a roots record that breaks the format");
+      return { ...found, roots };
+    } catch (error) {
+      failure ??= error as BtreeError;
+    }
+  }
+  if (failure) throw failure;
+  throw new BtreeError(
+    "BTREE_NO_HEADER",
+    `${storage.path ?? "the store"} is no viewmill index file, or its header is damaged: rebuild it or restore a copy`,
+    { file: storage.path },
+  );
+}
+
+function slotsOf(storage: StorageBackend): SlotContent[] {
+  let slots: SlotContent[];
+  try {
+    slots = readSlots(storage);
+  } catch (cause) {
+    throw new BtreeError("BTREE_IO", `the header of ${storage.path ?? "the store"} cannot be read`, { file: storage.path }, { cause });
+  }
+  for (const slot of slots) {
+    if (typeof slot !== "string" && "newerVersion" in slot) {
+      throw new BtreeError(
+        "BTREE_VERSION_UNSUPPORTED",
+        `${storage.path ?? "the store"} has format version ${slot.newerVersion}, which this version of viewmill does not know: use a newer one`,
+        { file: storage.path, version: slot.newerVersion },
+      );
+    }
+  }
+  return slots;
+}
+
+const NO_ROOTS: Roots = { state: NO_BYTES, trees: new Map() };
+
+function nodeBytes(option: string, bytes: number): number {
+  if (!Number.isInteger(bytes) || bytes < NODE_BYTES_MIN || bytes > NODE_BYTES_MAX) {
+    throw new RangeError(`${option} must be an integer from ${NODE_BYTES_MIN} to ${NODE_BYTES_MAX}, not ${bytes}`);
+  }
+  return bytes;
+}

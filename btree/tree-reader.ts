@@ -1,0 +1,192 @@
+// Reads one tree of one snapshot. Every walk goes down from the root: inner nodes know the rows, sizes and reductions of their
+// children, so that counts, ranks and reductions over a range open the nodes at its two edges only.
+
+import { compareBytes } from "./bytes.js";
+import { walkGroups } from "./group-walk.js";
+import type { LeafNode } from "./leaf-node.js";
+import { NodeSlice } from "./leaf-slice.js";
+import type { NodeSource } from "./node-source.js";
+import { rangeParts } from "./range-parts.js";
+import type {
+  Bytes,
+  GroupParts,
+  KeyRange,
+  LeafSlice,
+  RangeParts,
+  Reducer,
+  TreeReader,
+  TreeRoot,
+} from "./types.js";
+
+export class NodeTreeReader implements TreeReader {
+  readonly root: TreeRoot | undefined;
+  readonly #source: NodeSource;
+  readonly #reducer: Reducer;
+
+  constructor(source: NodeSource, root: TreeRoot | undefined, reducer: Reducer) {
+    this.#source = source;
+    this.root = root;
+    this.#reducer = reducer;
+  }
+
+  get count(): number {
+    return this.root?.count ?? 0;
+  }
+
+  get(key: Bytes): Bytes | undefined {
+    if (this.root === undefined) return undefined;
+    const leaf = this.#leafFor(this.root, key);
+    const i = leaf.keys.search(key);
+    return i < 0 ? undefined : this.#source.valueOf(leaf, i);
+  }
+
+  getMany(sortedKeys: readonly Bytes[]): (Bytes | undefined)[] {
+    const values = new Array<Bytes | undefined>(sortedKeys.length).fill(undefined);
+    const root = this.root;
+    if (root !== undefined && sortedKeys.length > 0) {
+      this.#many(root.offset, root.size, root.height, sortedKeys, 0, sortedKeys.length, values);
+    }
+    return values;
+  }
+
+  *slices(range: KeyRange, options?: { readonly reverse?: boolean }): IterableIterator<LeafSlice> {
+    const root = this.root;
+    if (root === undefined || isEmptyRange(range)) return;
+    yield* this.#slices(root.offset, root.size, root.height, range.gte, range.lt, options?.reverse ?? false);
+  }
+
+  rank(key: Bytes): number {
+    const root = this.root;
+    if (root === undefined) return 0;
+    let { offset, size } = root;
+    let rows = 0;
+    for (let height = root.height; height > 0; height--) {
+      const node = this.#source.inner(offset, size, height);
+      const i = node.find(key);
+      rows += node.rowsBefore[i] as number;
+      offset = node.offset(i);
+      size = node.size(i);
+    }
+    const leaf = this.#source.leaf(offset, size);
+    return rows + leaf.rows(0, leaf.keys.lowerBound(key), this.#reducer);
+  }
+
+  entryAtRow(row: number): { readonly key: Bytes; readonly rowsBefore: number } | undefined {
+    const root = this.root;
+    if (root === undefined || !(row >= 0) || row >= root.count) return undefined;
+    let { offset, size } = root;
+    let rest = row;
+    for (let height = root.height; height > 0; height--) {
+      const node = this.#source.inner(offset, size, height);
+      let low = 0;
+      let high = node.count - 1;
+      while (low < high) {
+        const middle = (low + high + 1) >>> 1;
+        if ((node.rowsBefore[middle] as number) <= rest) low = middle;
+        else high = middle - 1;
+      }
+      rest -= node.rowsBefore[low] as number;
+      offset = node.offset(low);
+      size = node.size(low);
+    }
+    const leaf = this.#source.leaf(offset, size);
+    for (let i = 0; i < leaf.count; i++) {
+      const rows = leaf.rows(i, i + 1, this.#reducer);
+      if (rest < rows) return { key: leaf.keys.key(i), rowsBefore: rest };
+      rest -= rows;
+    }
+    return undefined;
+  }
+
+  parts(range: KeyRange): RangeParts {
+    if (this.root === undefined || isEmptyRange(range)) return { count: 0, slices: [], reductions: [] };
+    return rangeParts(this.#source, this.root, this.#reducer, range);
+  }
+
+  *groups(
+    range: KeyRange,
+    prefixLength: (key: Bytes) => number,
+    options?: { readonly reverse?: boolean },
+  ): IterableIterator<GroupParts> {
+    if (this.root === undefined || isEmptyRange(range)) return;
+    yield* walkGroups(this.#source, this.root, this.#reducer, range, prefixLength, options?.reverse ?? false);
+  }
+
+  #leafFor(root: TreeRoot, key: Bytes): LeafNode {
+    let { offset, size } = root;
+    for (let height = root.height; height > 0; height--) {
+      const node = this.#source.inner(offset, size, height);
+      const i = node.find(key);
+      offset = node.offset(i);
+      size = node.size(i);
+    }
+    return this.#source.leaf(offset, size);
+  }
+
+  #many(
+    offset: number,
+    size: number,
+    height: number,
+    keys: readonly Bytes[],
+    from: number,
+    to: number,
+    values: (Bytes | undefined)[],
+  ): void {
+    if (height === 0) {
+      const leaf = this.#source.leaf(offset, size);
+      for (let k = from; k < to; k++) {
+        const i = leaf.keys.search(keys[k] as Bytes);
+        if (i >= 0) values[k] = this.#source.valueOf(leaf, i);
+      }
+      return;
+    }
+    const node = this.#source.inner(offset, size, height);
+    for (let k = from; k < to; ) {
+      const i = node.find(keys[k] as Bytes);
+      let end = k + 1;
+      if (i + 1 === node.count) {
+        end = to;
+      } else {
+        const upper = node.keys.key(i + 1);
+        while (end < to && compareBytes(keys[end] as Bytes, upper) < 0) end++;
+      }
+      this.#many(node.offset(i), node.size(i), height - 1, keys, k, end, values);
+      k = end;
+    }
+  }
+
+  *#slices(
+    offset: number,
+    size: number,
+    height: number,
+    gte: Bytes | undefined,
+    lt: Bytes | undefined,
+    reverse: boolean,
+  ): IterableIterator<LeafSlice> {
+    if (height === 0) {
+      const leaf = this.#source.leaf(offset, size);
+      const from = gte === undefined ? 0 : leaf.keys.lowerBound(gte);
+      const to = lt === undefined ? leaf.count : leaf.keys.lowerBound(lt);
+      if (from < to) yield new NodeSlice(this.#source, leaf, from, to, reverse);
+      return;
+    }
+    const node = this.#source.inner(offset, size, height);
+    const first = gte === undefined ? 0 : node.find(gte);
+    const last = lt === undefined ? node.count - 1 : node.find(lt);
+    for (let n = 0; n <= last - first; n++) {
+      const i = reverse ? last - n : first + n;
+      yield* this.#slices(
+        node.offset(i),
+        node.size(i),
+        height - 1,
+        i === first ? gte : undefined,
+        i === last ? lt : undefined,
+        reverse,
+      );
+    }
+  }
+}
+
+export function isEmptyRange(range: KeyRange): boolean {
+  return range.gte !== undefined && range.lt !== undefined && compareBytes(range.gte, range.lt) >= 0;
+}
