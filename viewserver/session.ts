@@ -96,7 +96,7 @@ export class Session {
 
   /**
    * One command line in, reply lines out. A list function reads its rows through {@link SessionOptions.rows} meanwhile.
-   * A line that is not JSON gets an error line and ends the process (exit 1), a blank one ends it (exit 0).
+   * A line that is not JSON ends the process with exit 1 (lenient: after an error line), a blank one with exit 0.
    */
   handle(line: string | Uint8Array): HandleResult {
     this.#check();
@@ -111,6 +111,8 @@ export class Session {
     const head = this.#guard(() => core.open(text));
     if (head === "") {
       if (text.trim() === "") return { output: "", exit: 0 };
+      // Both stock engines die without a word here.
+      if (this.#kind === "function") return { output: "", exit: 1 };
       reply = '["error","invalid_json","the line is not JSON"]';
       exit = 1;
     } else {
