@@ -2,6 +2,12 @@
 // order alone, log lines belong to the oldest unanswered command, and one deadline watches the peer. Reading and writing never
 // wait for each other, so a peer that stops reading until its own output is read cannot deadlock with it.
 
+import type {
+  BatchOptions,
+  ProtocolClientOptions,
+  ProtocolClientState,
+  ProtocolClientStats,
+} from "./client-options.js";
 import { encodeCommand } from "./codec.js";
 import { Deadline } from "./deadline.js";
 import { type BatchReply, failureFor, ProtocolError } from "./errors.js";
@@ -15,64 +21,6 @@ import type { Transport } from "./transport.js";
 const BLOCK_LINES = 4096;
 /** Characters of the oldest unanswered command that an error shows. */
 const COMMAND_CHARACTERS = 200;
-
-export interface ProtocolClientOptions {
-  /**
-   * Unanswered bytes, LFs included. A larger command travels alone.
-   * @defaultValue 1 MiB
-   */
-  readonly windowBytes?: number;
-  /**
-   * Unanswered commands; 1 is strict half-duplex.
-   * @defaultValue 1000
-   */
-  readonly windowCommands?: number;
-  /**
-   * Milliseconds without a byte from or to the peer while a command is unanswered; Infinity for none.
-   * @defaultValue 5000
-   */
-  readonly timeoutMs?: number;
-  /**
-   * Longest line accepted from the peer, in bytes.
-   * @defaultValue LINE_BYTES_MAX (512 MiB)
-   */
-  readonly lineBytesMax?: number;
-  /**
-   * Bytes of log lines accepted for one command. Log lines count as a sign of life, so this is what ends an endless chatty one.
-   * @defaultValue 16 MiB
-   */
-  readonly logBytesMax?: number;
-  /**
-   * Bytes of replies and log lines accepted for one batch; at most 4 GiB - 1.
-   * @defaultValue 1 GiB
-   */
-  readonly batchBytesMax?: number;
-  /** Called with the text of each log line, also between commands. Must not throw. */
-  readonly onLog?: (text: string) => void;
-  /** Called once when the client breaks, after all pending calls were rejected; not after `close`. Must not throw. */
-  readonly onBroken?: (reason: ProtocolError) => void;
-}
-
-export interface BatchOptions {
-  /**
-   * Ends the batch with the command `["reduce",[],[]]`, whose answer `[true,[]]` no map_doc gives: a server that printed a line
-   * too many or too few is found out before the batch resolves, rather than every later row being filed under the wrong
-   * document. Costs one command a batch; the peer must know `reduce`.
-   * @defaultValue false
-   */
-  readonly fence?: boolean;
-}
-
-/** open: takes commands; closed: `close` was called; broken: the peer is gone or cannot be trusted any more. */
-export type ProtocolClientState = "open" | "closed" | "broken";
-
-/** Counters since the client was made. */
-export interface ProtocolClientStats {
-  /** Commands answered. */
-  readonly commands: number;
-  readonly bytesIn: number;
-  readonly bytesOut: number;
-}
 
 /**
  * A pipelined client of one view server.

@@ -48,6 +48,7 @@ export class Deadline {
 
   #arm(delayMs: number): void {
     if (delayMs === Infinity) return;
+    clearTimeout(this.#timer);
     this.#timer = setTimeout(
       () => {
         this.#timer = undefined;

@@ -1,12 +1,12 @@
 // The view-server protocol: framing, messages, transport and the pipelined client. See PROTOCOL.md.
 
-export {
-  type BatchOptions,
-  ProtocolClient,
-  type ProtocolClientOptions,
-  type ProtocolClientState,
-  type ProtocolClientStats,
-} from "./client.js";
+export { ProtocolClient } from "./client.js";
+export type {
+  BatchOptions,
+  ProtocolClientOptions,
+  ProtocolClientState,
+  ProtocolClientStats,
+} from "./client-options.js";
 export {
   type EmittedPairs,
   encodeCommand,

@@ -95,7 +95,7 @@ export class PromptJob implements Outgoing {
     else this.resolve(this.#outcome.value);
   }
 
-  failureDetails(_doubtful: boolean): ProtocolErrorDetails {
+  failureDetails(): ProtocolErrorDetails {
     return { answered: 0, sent: this.released };
   }
 }

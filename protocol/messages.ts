@@ -161,7 +161,7 @@ export function looksLikeJson(bytes: Uint8Array, start: number, end: number): bo
   let last = end - 1;
   while (last > first && isBlank(bytes[last])) last--;
   if (first >= end) return false;
-  switch (bytes[first]) {
+  switch (bytes[first] as number) {
     case OPEN_BRACKET:
       return last > first && bytes[last] === CLOSE_BRACKET;
     case OPEN_BRACE:

@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from "@jest/globals";
 import { once } from "node:events";
 import { Duplex, PassThrough, type Readable, Writable } from "node:stream";
-import { ProtocolClient, ProtocolError, streamTransport } from "../../protocol/index.js";
+import { ProtocolClient, type ProtocolError, streamTransport } from "../../protocol/index.js";
 import { mapDocs, replyTexts } from "../helpers/view-server-child.js";
 
 const code = (name: string, more: object = {}): unknown =>

@@ -156,7 +156,7 @@ describe("the window", () => {
               output = Buffer.concat([output, Buffer.from(answerTo(peer.lines[answered] ?? ""))]);
             }
             if (output.length === 0) break;
-            const size = sizes.next().value;
+            const size = Number(sizes.next().value);
             peer.say(output.subarray(0, size));
             output = output.subarray(size);
           }
