@@ -23,6 +23,7 @@ const ABOVE_COMMON = "05 01";
 const FIRST_LEAD = 0x02;
 const FIRST_TRAIL = 0x02;
 const TRAILS = 254;
+const CODE_POINTS = 0x110000;
 
 // ---- read ---------------------------------------------------------------------------------------------------------------------
 
@@ -41,6 +42,8 @@ for (const line of readFileSync(fractionalFile, "utf8").split("\n")) {
   if (!mapping || line.startsWith("FDD0 ")) continue;
   const points = mapping[1].replace("|", " ").trim().split(/ +/).map((hex) => parseInt(hex, 16));
   const ces = [...mapping[2].matchAll(/\[([^\]]*)\]/g)].map((match) => readElement(match[1])).filter((ce) => ce !== undefined);
+  // This one marks where unassigned code points begin, which have no rank here.
+  if (mapping[1] === "FDD1 FDD0") ces[0].primary = `U+${CODE_POINTS.toString(16)}`;
   mappings.push({ points, ces, context: mapping[1].includes("|") });
 }
 
@@ -154,8 +157,8 @@ for (let rank = 0; rank < primaries.length; ) {
   }
   rank = end;
 }
-// Ideographs, unassigned code points (by code point, in 21 bits), then the last two primaries.
-groups.push({ count: ideographs.length, width: 3 }, { count: 0x110000, width: 4 }, { count: primaries.length - sum(groups), width: 2 });
+// Ideographs, unassigned code points by their number, after the mark of their beginning, then the last two primaries.
+groups.push({ count: ideographs.length, width: 3 }, { count: CODE_POINTS + 1, width: 4 }, { count: primaries.length - sum(groups), width: 2 });
 let lead = FIRST_LEAD;
 for (const group of groups) {
   group.firstLead = lead;
@@ -260,18 +263,18 @@ const secondaryRank = new Map(secondaries.map((w, i) => [w, i]));
   }
 }
 
-/** Combining classes: gap, class. */
+/** Combining classes of a mark's first and last part (they differ only where the mark decomposes): gap, first, last. */
 const classes = new Stream();
 {
+  const classOf = new Map(readFileSync(unicodeDataFile, "utf8").split("\n").map((line) => line.split(";")).map((f) => [parseInt(f[0], 16), Number(f[3])]));
   let next = 0;
-  for (const line of readFileSync(unicodeDataFile, "utf8").split("\n")) {
-    const [hex, , , ccc] = line.split(";");
-    if (!ccc || ccc === "0") continue;
-    const point = parseInt(hex, 16);
-    if (!single.has(point)) continue;
-    classes.unsigned(point - next);
-    classes.unsigned(Number(ccc));
-    next = point + 1;
+  for (const { points } of singles) {
+    const parts = [...String.fromCodePoint(points[0]).normalize("NFD")].map((part) => classOf.get(part.codePointAt(0)) ?? 0);
+    if (parts[0] === 0) continue;
+    classes.unsigned(points[0] - next);
+    classes.unsigned(parts[0]);
+    classes.unsigned(parts.at(-1));
+    next = points[0] + 1;
   }
 }
 

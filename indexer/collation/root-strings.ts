@@ -97,15 +97,15 @@ export class RootStrings {
     let skippedClass = 0;
     for (let i = at + 1; i < this.#text.length && best.next.size > 0; i++) {
       const mark = points[i] as number;
-      const markClass = this.#table.classOf(mark);
-      if (markClass === 0) break;
-      const child = markClass > skippedClass ? best.next.get(mark) : undefined;
+      const classes = this.#table.classesOf(mark);
+      if (classes === 0) break;
+      const child = classes >> 8 > skippedClass ? best.next.get(mark) : undefined;
       if (child && child.sequence >= 0) {
         best = child;
         this.#remove(i, 1);
         i--;
       } else {
-        skippedClass = markClass;
+        skippedClass = classes & 0xff;
       }
     }
     return best.sequence;

@@ -73,7 +73,8 @@ export class CollationTable {
     });
     for (let next = 0; !classes.done; ) {
       const point = next + classes.unsigned();
-      this.#classes.set(point, classes.unsigned());
+      const lead = classes.unsigned();
+      this.#classes.set(point, (lead << 8) | classes.unsigned());
       next = point + 1;
     }
   }
@@ -88,18 +89,18 @@ export class CollationTable {
     return this.#contractions.get(point);
   }
 
-  /** Canonical combining class. */
-  classOf(point: number): number {
+  /** Canonical combining classes of a mark: of its first part in the upper byte, of its last in the lower. 0: not a mark. */
+  classesOf(point: number): number {
     return point < 0x300 ? 0 : (this.#classes.get(point) ?? 0);
   }
 
-  /** Primary weight of a code point the table does not list: an ideograph, or by its number above all of them. */
+  /** Primary weight of a code point the table does not list: an ideograph, or by its number above all of them. 0x110000 is below the latter. */
   implicitPrimary(point: number): number {
     this.#ideographs ??= readIdeographs();
     const rank = this.#ideographs.get(point);
     const groups = this.#groups;
     if (rank !== undefined) return weightIn(groups.at(-3) as Group, rank);
-    return weightIn(groups.at(-2) as Group, point);
+    return weightIn(groups.at(-2) as Group, point === CODE_POINTS ? 0 : point + 1);
   }
 
   #readGroups(layout: Stream): void {
