@@ -87,7 +87,7 @@ function limitOf(query: ViewQuery, max = Infinity): number {
 
 function encoded(collation: CollationKind, json: string): Bytes {
   try {
-    return encodeKeyText(collation, json);
+    return encodeKeyText(collation, json.trim());
   } catch {
     // Parsing accepted it, so this is nesting beyond what can be encoded.
     throw invalidJson();
