@@ -8,17 +8,11 @@ import { LINE_BYTES_MAX_DEFAULT } from "./line-errors.js";
 import { LineFile } from "./line-file.js";
 import { LookupSegment, SEGMENT_BUILD_MAX } from "./lookup-segment.js";
 import { LookupTables } from "./lookup-tables.js";
-import { memberText, withoutMembers } from "./member-scan.js";
+import { CONFLICT_MEMBERS, memberText, withoutMembers } from "./member-scan.js";
 import { SLICE_DELETED, Slices } from "./slices.js";
 import type { DocumentRequest } from "./source.js";
 
 const BLOCK_BYTES = 4 * 1024 * 1024;
-/** What only a query that asks for it may see. */
-const CONFLICT_MEMBERS: ReadonlySet<string> = new Set([
-  "_conflicts",
-  "_deleted_conflicts",
-  "_local_seq",
-]);
 
 export class DocumentLookup {
   readonly #feed: FileFeed;

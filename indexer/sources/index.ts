@@ -13,3 +13,6 @@ export { SLICE_DELETED, SLICE_DESIGN, Slices } from "./slices.js";
 export * from "./source.js";
 export { StdinSource, type StdinSourceOptions } from "./stdin-source.js";
 export { MemorySource, type MemoryDocument } from "./memory-source.js";
+export { CouchSource, type CouchSourceOptions } from "./couch-source.js";
+export { openSource, type OpenSourceOptions } from "./open-source.js";
+export { openPouchSource, PouchSource, type PouchDatabase } from "./pouch-source.js";

@@ -182,9 +182,16 @@ export function memberText(bytes: Uint8Array, name: string): string | undefined 
   return scanner.failed ? undefined : found;
 }
 
+/** What a document shows only to who asks for it. */
+export const CONFLICT_MEMBERS: ReadonlySet<string> = new Set([
+  "_conflicts",
+  "_deleted_conflicts",
+  "_local_seq",
+]);
+
 /** The object's text without the named top-level members; the text itself when it has none of them. */
 export function withoutMembers(json: string, names: ReadonlySet<string>): string {
-  let possible = false;
+  let possible = json.includes("\\u00");
   for (const name of names) if (json.includes(name)) possible = true;
   if (!possible) return json;
   const bytes = Buffer.from(json);

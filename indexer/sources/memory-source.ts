@@ -3,7 +3,7 @@
 
 import { IndexerError } from "../errors.js";
 import { contentHashHex } from "./content-hash.js";
-import { decodeString, memberText, withoutMembers } from "./member-scan.js";
+import { CONFLICT_MEMBERS, decodeString, memberText, withoutMembers } from "./member-scan.js";
 import type { SliceOptions } from "./slice.js";
 import {
   abortedError,
@@ -177,9 +177,3 @@ export class MemorySource implements Source {
   }
 }
 
-/** What only a query that asks for it may see. */
-export const CONFLICT_MEMBERS: ReadonlySet<string> = new Set([
-  "_conflicts",
-  "_deleted_conflicts",
-  "_local_seq",
-]);
