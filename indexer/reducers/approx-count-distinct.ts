@@ -4,13 +4,14 @@
 // A stored part is  SPARSE (varint (gap·8 + min(rank,7)) [varint rank-7 if 7])…  |  DENSE floor, 1024 bytes of two
 // 4-bit offsets from the floor, then one byte for each register whose offset is 15 or more.
 
-import { sha1 } from "./sha1.js";
-import { writeVarint } from "../views/row-value.js";
+import { keyEnd } from "../collation/index.js";
+import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
 import { estimateBias } from "./hll-bias.js";
 import { TermWriter } from "./erlang.js";
 import { NumberReader } from "./numbers.js";
 import { type KeyLayout, keyText } from "./rows.js";
-import { parseTerm } from "./term.js";
+import { DepthError } from "./term.js";
+import { sha1 } from "./sha1.js";
 import type { Accumulator, LeafRows, ReduceOutcome } from "./types.js";
 
 const BITS = 11;
@@ -34,6 +35,8 @@ export class DistinctAccumulator implements Accumulator {
   /** Registers that are not zero, so that a small set costs little. */
   readonly #touched = new Uint16Array(REGISTERS);
   #touchedCount = 0;
+  #lastKey: Uint8Array = new Uint8Array(0);
+  #lastEnd = 0;
   readonly #digest = new Int32Array(5);
 
   constructor(layout: KeyLayout) {
@@ -45,16 +48,40 @@ export class DistinctAccumulator implements Accumulator {
       this.#registers[this.#touched[i] as number] = 0;
     }
     this.#touchedCount = 0;
+    this.#lastEnd = 0;
   }
 
   addRows(slice: LeafRows): void {
-    for (let i = 0; i < slice.length; i++)
-      this.#addKey(keyText(this.#layout, slice.key(i), slice.value(i)));
+    for (let i = 0; i < slice.length; i++) {
+      const key = slice.key(i);
+      const entry = slice.value(i);
+      if (this.#isLast(key, entry)) continue;
+      this.#addKey(keyText(this.#layout, key, entry));
+    }
+  }
+
+  /** Whether a key has the very text of the one before it, so that it need not be hashed. */
+  #isLast(key: Uint8Array, entry: Uint8Array): boolean {
+    // Where the text is stored, keys of equal bytes may differ.
+    if ((entry[0] as number) & ROW_KEY_TEXT) {
+      this.#lastEnd = 0;
+      return false;
+    }
+    const { collation, keyStart } = this.#layout;
+    const start = keyStart(key);
+    const last = this.#lastKey;
+    let at = start;
+    while (at < this.#lastEnd && key[at] === last[at]) at++;
+    // No collation key is the beginning of another, so equal bytes are the whole key.
+    if (at > start && at === this.#lastEnd) return true;
+    this.#lastKey = key;
+    this.#lastEnd = keyEnd(collation, key, start);
+    return false;
   }
 
   /** Counts a key, given as JSON text. */
   #addKey(text: string): void {
-    this.#writer.encode(parseTerm(text));
+    this.#encode(text);
     sha1(this.#writer.bytes, this.#writer.length, this.#digest);
     const high = this.#digest[0] as number;
     const low = this.#digest[1] as number;
@@ -63,6 +90,17 @@ export class DistinctAccumulator implements Accumulator {
     const zeros =
       rest !== 0 ? Math.clz32(rest) : 32 + Math.min(Math.clz32(low << BITS), RANK_BITS - 32);
     this.#raise(high >>> (32 - BITS), zeros + 1);
+  }
+
+  /** Writes the bytes to be hashed. */
+  #encode(text: string): void {
+    try {
+      this.#writer.encode(text);
+    } catch (error) {
+      if (!(error instanceof DepthError)) throw error;
+      // Its text tells such a key from others just as well.
+      this.#writer.encode(JSON.stringify(text));
+    }
   }
 
   #raise(index: number, rank: number): void {

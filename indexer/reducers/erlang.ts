@@ -1,7 +1,7 @@
 // What CouchDB's built-in reduces owe to Erlang: sizes and bytes of the external term format (minor version 1,
 // atoms as OTP 25 writes them), and terms printed as `~w` and `~p` print them in error texts.
 
-import { isList, type Term, TermObject } from "./term.js";
+import { isList, parseTerm, type Term, TermObject } from "./term.js";
 
 const STRING_EXT_MAX = 0xffff;
 
@@ -52,16 +52,22 @@ function isByteList(list: readonly Term[]): boolean {
   );
 }
 
+function isDigitOrSign(unit: number): boolean {
+  return unit === 0x2d || (unit >= 0x30 && unit <= 0x39);
+}
+
 /** Writes JSON values in the external term format; one writer serves many values. */
 export class TermWriter {
   bytes = Buffer.alloc(256);
   length = 0;
 
-  /** The complete external term, version byte included, is then in `bytes` up to `length`. */
-  encode(term: Term): void {
+  /** The complete external term, version byte included, of JSON text is then in `bytes` up to `length`. */
+  encode(text: string): void {
     this.length = 0;
     this.#byte(131);
-    this.#term(term);
+    if (text.startsWith('"') && !text.includes("\\")) this.#string(text.slice(1, -1));
+    else if (text.length <= 15 && isDigitOrSign(text.charCodeAt(0))) this.#number(Number(text));
+    else this.#term(parseTerm(text));
   }
 
   #ensure(n: number): void {

@@ -9,6 +9,7 @@ import { decodeFailure, encodeFailure, reduceFailed } from "./failure.js";
 import { type KeyLayout, rowsText } from "./rows.js";
 import { textOf } from "./term.js";
 import type {
+  EvaluateOptions,
   JsReduceResult,
   JsReduceRunner,
   LeafRows,
@@ -20,8 +21,6 @@ const VALUE = 0;
 const OVERFLOW = 1;
 const FAILED = 2;
 
-const OVERFLOW_TEXT = '{"reduce_overflow_error":"';
-
 /** Where one part lies. */
 export interface PartView {
   readonly blob: Bytes;
@@ -29,17 +28,7 @@ export interface PartView {
   readonly end: number;
 }
 
-/** A result is stored, read and passed on as one of these. */
-type Result = string | { readonly overflow: string } | ReduceFailure;
-
-function resultOf(given: JsReduceResult): Result {
-  if (typeof given !== "string" || !given.startsWith(OVERFLOW_TEXT)) return given;
-  const members = JSON.parse(given) as Record<string, string>;
-  const [overflow, ...others] = Object.values(members);
-  return overflow === undefined || others.length > 0 ? given : { overflow };
-}
-
-function encode(result: Result): Uint8Array {
+function encode(result: JsReduceResult): Uint8Array {
   const [tag, text] =
     typeof result === "string"
       ? [VALUE, result]
@@ -52,7 +41,7 @@ function encode(result: Result): Uint8Array {
   return bytes;
 }
 
-function decode({ blob, start, end }: PartView): Result {
+function decode({ blob, start, end }: PartView): JsReduceResult {
   const text = textOf(blob, start + 1, end);
   if (blob[start] === VALUE) return text;
   return blob[start] === OVERFLOW ? { overflow: text } : decodeFailure(text);
@@ -73,10 +62,8 @@ export async function reduceLeaves(
   leaves: readonly LeafRows[],
 ): Promise<Uint8Array[][]> {
   const texts = leaves.map((leaf) => rowsText(layout, [leaf], false));
-  const results = runner.reduceBatch
-    ? await runner.reduceBatch(sources, texts)
-    : await Promise.all(texts.map((text) => runner.reduce(sources, text)));
-  return results.map((perSource) => perSource.map((result) => encode(resultOf(result))));
+  const results = await reduceAll(runner, sources, texts);
+  return results.map((perSource) => perSource.map(encode));
 }
 
 /** One part for each group of parts. */
@@ -85,52 +72,81 @@ export async function rereduceGroups(
   source: string,
   groups: readonly (readonly PartView[])[],
 ): Promise<Uint8Array[]> {
-  const inputs = groups.map((parts) => combineInput(parts.map(decode)));
-  const texts = inputs.filter((input) => typeof input === "string");
-  const results = runner.rereduceBatch
-    ? await runner.rereduceBatch(source, texts)
-    : await Promise.all(texts.map((text) => runner.rereduce(source, text)));
-  let next = 0;
-  return inputs.map((input) =>
-    encode(typeof input === "string" ? resultOf(results[next++] as JsReduceResult) : input),
-  );
+  const results = groups.map((parts) => parts.map(decode));
+  return (await rereduceAll(runner, source, results)).map(encode);
 }
 
-/** The value list of a rereduce; an overflow or failure among the results stands for the whole. */
-function combineInput(results: readonly Result[]): Result {
-  const broken = results.find((result) => typeof result !== "string" && !("overflow" in result));
-  const stop = broken ?? results.find((result) => typeof result !== "string");
-  return stop ?? `[${results.join(",")}]`;
+/** What a range or group is made of. */
+export interface JsParts {
+  readonly slices: readonly LeafRows[];
+  readonly stored: readonly PartView[];
 }
 
-/** The value for a query. Rejects with the `IndexerError` of a failed reduction. */
-export async function evaluateJs(
+/** A value for each group of a query. Rejects with the `IndexerError` of the first failed reduction. */
+export async function evaluateGroups(
   runner: JsReduceRunner,
   layout: KeyLayout,
   source: string,
-  slices: readonly LeafRows[],
-  stored: readonly PartView[],
-  descending: boolean,
-): Promise<ReduceOutcome> {
-  const results = stored.map(decode);
-  if (!descending) results.reverse();
-  if (slices.some((slice) => slice.length > 0)) {
-    const [rows] = await runner.reduce([source], rowsText(layout, slices, !descending));
-    results.unshift(resultOf(rows ?? "null"));
+  groups: readonly JsParts[],
+  { descending = false, context = "" }: EvaluateOptions,
+): Promise<ReduceOutcome[]> {
+  const results = groups.map(({ stored }) => {
+    const decoded = stored.map(decode);
+    return descending ? decoded : decoded.reverse();
+  });
+  const withRows = groups.flatMap(({ slices }, i) =>
+    slices.some((slice) => slice.length > 0) ? [i] : [],
+  );
+  const texts = withRows.map((i) => rowsText(layout, (groups[i] as JsParts).slices, !descending));
+  const reduced = await reduceAll(runner, [source], texts);
+  for (const [n, i] of withRows.entries()) {
+    (results[i] as JsReduceResult[]).unshift(reduced[n]?.[0] ?? "null");
   }
-  const partial =
-    results.length > 1 ? await rereduce(runner, source, results) : (results[0] ?? "null");
-  const final = await rereduce(runner, source, [partial]);
-  if (typeof final === "string") return { value: final };
-  if ("overflow" in final) return { error: "reduce_overflow_error", reason: final.overflow };
-  throw reduceFailed(final);
+  const several = results.filter((list) => list.length > 1);
+  const combined = (await rereduceAll(runner, source, several)).values();
+  const partial = results.map((list) =>
+    list.length > 1 ? [combined.next().value ?? "null"] : list,
+  );
+  const final = await rereduceAll(runner, source, partial, context);
+  return final.map((result) => {
+    if (typeof result === "string") return { value: result };
+    if ("overflow" in result) return { error: "reduce_overflow_error", reason: result.overflow };
+    throw reduceFailed(result);
+  });
 }
 
-async function rereduce(
+async function reduceAll(
+  runner: JsReduceRunner,
+  sources: readonly string[],
+  texts: readonly string[],
+): Promise<readonly (readonly JsReduceResult[])[]> {
+  if (texts.length === 0) return [];
+  if (texts.length > 1 && runner.reduceBatch) return runner.reduceBatch(sources, texts);
+  return Promise.all(texts.map((text) => runner.reduce(sources, text)));
+}
+
+/**
+ * A rereduce for each list of results. An overflow or failure among them stands for the whole, without a call.
+ */
+async function rereduceAll(
   runner: JsReduceRunner,
   source: string,
-  results: readonly Result[],
-): Promise<Result> {
-  const input = combineInput(results);
-  return typeof input === "string" ? resultOf(await runner.rereduce(source, input)) : input;
+  lists: readonly (readonly JsReduceResult[])[],
+  context?: string,
+): Promise<JsReduceResult[]> {
+  const stops = lists.map(stopAmong);
+  const texts = lists.filter((_, i) => stops[i] === undefined).map((list) => `[${list.join(",")}]`);
+  const results =
+    texts.length > 1 && runner.rereduceBatch
+      ? await runner.rereduceBatch(source, texts, context)
+      : await Promise.all(texts.map((text) => runner.rereduce(source, text, context)));
+  const next = results.values();
+  return stops.map((stop) => stop ?? next.next().value ?? "null");
+}
+
+function stopAmong(results: readonly JsReduceResult[]): JsReduceResult | undefined {
+  return (
+    results.find((result) => typeof result !== "string" && "error" in result) ??
+    results.find((result) => typeof result !== "string")
+  );
 }

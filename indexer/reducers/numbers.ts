@@ -30,6 +30,25 @@ export function parsePlainNumber(bytes: Uint8Array, start: number, end: number):
   return negative ? -value : value;
 }
 
+/** The numbers of a flat list of plain numbers `[n,…]` in `bytes[start..end)`; undefined for anything else. */
+export function parsePlainList(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): number[] | undefined {
+  if (bytes[start] !== 0x5b || end - start < 3) return undefined;
+  const numbers: number[] = [];
+  for (let from = start + 1; from < end;) {
+    let to = from;
+    while (to < end - 1 && bytes[to] !== 0x2c) to++;
+    const value = parsePlainNumber(bytes, from, to);
+    if (Number.isNaN(value)) return undefined;
+    numbers.push(value);
+    from = to + 1;
+  }
+  return numbers;
+}
+
 const VARINT_MAX = 2 ** 51;
 const scratch = new DataView(new ArrayBuffer(8));
 

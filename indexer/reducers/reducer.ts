@@ -9,7 +9,7 @@ import { rowCount, varintLength, writeVarint } from "../views/row-value.js";
 import { DistinctAccumulator } from "./approx-count-distinct.js";
 import { FirstLastAccumulator } from "./first-last.js";
 import {
-  evaluateJs,
+  evaluateGroups,
   jsFailureOf,
   type PartView,
   reduceLeaves,
@@ -52,6 +52,8 @@ export function createViewReducer(options: ViewReducerOptions): ViewReducer {
     count: rowCount,
     evaluate: (index: number, parts: RangeParts, how?: EvaluateOptions) =>
       engine.evaluate(index, parts, how),
+    evaluateAll: (index: number, groups: readonly RangeParts[], how?: EvaluateOptions) =>
+      engine.evaluateAll(index, groups, how),
     failure: (reduction: Bytes) => engine.failure(reduction),
   };
   if (!engine.keepsParts) return base;
@@ -146,20 +148,40 @@ class Engine {
   }
 
   evaluate(index: number, parts: RangeParts, how?: EvaluateOptions): Awaitable<ReduceOutcome> {
+    const kept = this.#keptFor(index);
+    if (kept === undefined) return { value: String(parts.count) };
+    if (kept.fold !== undefined) return this.#evaluateFold(kept.fold, index, parts, how);
+    return this.#evaluateJs(kept, index, [parts], how).then(
+      ([outcome]) => outcome as ReduceOutcome,
+    );
+  }
+
+  evaluateAll(
+    index: number,
+    groups: readonly RangeParts[],
+    how?: EvaluateOptions,
+  ): Awaitable<readonly ReduceOutcome[]> {
+    const kept = this.#keptFor(index);
+    if (kept === undefined) return groups.map(({ count }) => ({ value: String(count) }));
+    const { fold: accumulator } = kept;
+    if (accumulator === undefined) return this.#evaluateJs(kept, index, groups, how);
+    return groups.map((parts) => this.#evaluateFold(accumulator, index, parts, how));
+  }
+
+  /** Undefined for `_count`. */
+  #keptFor(index: number): Kept | undefined {
     const slot = this.#slots[index];
     invariant(slot !== undefined, `the view tree has no reduce ${index}`);
-    if (slot < 0) return { value: String(parts.count) };
-    const { fold: accumulator, source } = this.#kept[slot] as Kept;
-    if (accumulator === undefined) {
-      return evaluateJs(
-        this.#runner(),
-        this.#layout,
-        source,
-        parts.slices,
-        parts.reductions.map((blob) => this.#view(blob, slot)),
-        how?.descending === true,
-      );
-    }
+    return this.#kept[slot];
+  }
+
+  #evaluateFold(
+    accumulator: Accumulator,
+    index: number,
+    parts: RangeParts,
+    how: EvaluateOptions | undefined,
+  ): ReduceOutcome {
+    const slot = this.#slots[index] as number;
     accumulator.reset();
     for (const slice of parts.slices) accumulator.addRows(slice);
     for (const blob of parts.reductions) {
@@ -167,6 +189,20 @@ class Engine {
       accumulator.addPart(blob, this.#start, this.#end);
     }
     return accumulator.outcome(how);
+  }
+
+  #evaluateJs(
+    { source }: Kept,
+    index: number,
+    groups: readonly RangeParts[],
+    how: EvaluateOptions = {},
+  ): Promise<ReduceOutcome[]> {
+    const slot = this.#slots[index] as number;
+    const parts = groups.map(({ slices, reductions }) => ({
+      slices,
+      stored: reductions.map((blob) => this.#view(blob, slot)),
+    }));
+    return evaluateGroups(this.#runner(), this.#layout, source, parts, how);
   }
 
   failure(reduction: Bytes): (ReduceFailure & { readonly index: number }) | undefined {

@@ -49,21 +49,41 @@ function mix(bytes: Uint8Array, at: number, out: Int32Array): void {
   let c = out[2] as number;
   let d = out[3] as number;
   let e = out[4] as number;
-  for (let i = 0; i < 80; i++) {
-    const f =
-      i < 20
-        ? ((b & c) | (~b & d)) + 0x5a827999
-        : i < 40
-          ? (b ^ c ^ d) + 0x6ed9eba1
-          : i < 60
-            ? ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc
-            : (b ^ c ^ d) + 0xca62c1d6;
-    const next = (((a << 5) | (a >>> 27)) + f + e + (w[i] as number)) | 0;
+  for (let i = 0; i < 20; i++) {
+    const next = (((a << 5) | (a >>> 27)) + ((b & c) | (~b & d)) + 0x5a827999) | 0;
+    const sum = (next + e + (w[i] as number)) | 0;
     e = d;
     d = c;
     c = (b << 30) | (b >>> 2);
     b = a;
-    a = next;
+    a = sum;
+  }
+  for (let i = 20; i < 40; i++) {
+    const next = (((a << 5) | (a >>> 27)) + (b ^ c ^ d) + 0x6ed9eba1) | 0;
+    const sum = (next + e + (w[i] as number)) | 0;
+    e = d;
+    d = c;
+    c = (b << 30) | (b >>> 2);
+    b = a;
+    a = sum;
+  }
+  for (let i = 40; i < 60; i++) {
+    const next = (((a << 5) | (a >>> 27)) + ((b & c) | (b & d) | (c & d)) + (0x8f1bbcdc | 0)) | 0;
+    const sum = (next + e + (w[i] as number)) | 0;
+    e = d;
+    d = c;
+    c = (b << 30) | (b >>> 2);
+    b = a;
+    a = sum;
+  }
+  for (let i = 60; i < 80; i++) {
+    const next = (((a << 5) | (a >>> 27)) + (b ^ c ^ d) + (0xca62c1d6 | 0)) | 0;
+    const sum = (next + e + (w[i] as number)) | 0;
+    e = d;
+    d = c;
+    c = (b << 30) | (b >>> 2);
+    b = a;
+    a = sum;
   }
   out[0] = (out[0] as number) + a;
   out[1] = (out[1] as number) + b;

@@ -11,11 +11,12 @@ import {
   isCompact,
   NUMBER_BYTES_MAX,
   NumberReader,
+  parsePlainList,
   parsePlainNumber,
   writeNumber,
 } from "./numbers.js";
 import { visitValues } from "./rows.js";
-import { isList, isNumeric, parseTerm, type Term, TermObject, textOf } from "./term.js";
+import { DepthError, isList, isNumeric, parseTerm, type Term, TermObject, textOf } from "./term.js";
 import type { Accumulator, LeafRows, ReduceFailure, ReduceOutcome } from "./types.js";
 
 const SINGLE = 0;
@@ -57,6 +58,12 @@ class StatsFailure extends Error {
   constructor(readonly failure: ReduceFailure) {
     super(failure.reason);
   }
+}
+
+function failureFrom(error: unknown): ReduceFailure {
+  if (error instanceof StatsFailure) return error.failure;
+  if (!(error instanceof DepthError)) throw error;
+  return { error: "invalid_value", reason: `The _stats function cannot add: ${error.message}` };
 }
 
 function invalid(reason: string): never {
@@ -165,16 +172,16 @@ export class StatsAccumulator implements Accumulator {
   }
 
   readonly #visit = (bytes: Uint8Array, start: number, end: number): void => {
-    if (this.#failure === undefined) this.#add(parseTerm(textOf(bytes, start, end)));
+    if (this.#failure !== undefined) return;
+    try {
+      this.#add(parsePlainList(bytes, start, end) ?? parseTerm(textOf(bytes, start, end)));
+    } catch (error) {
+      this.#failure = failureFrom(error);
+    }
   };
 
   #add(value: Term): void {
-    try {
-      this.#stats = this.#stats === undefined ? initial(value) : combine(this.#stats, value);
-    } catch (error) {
-      if (!(error instanceof StatsFailure)) throw error;
-      this.#failure = error.failure;
-    }
+    this.#stats = this.#stats === undefined ? initial(value) : combine(this.#stats, value);
   }
 
   addPart(blob: Uint8Array, start: number, end: number): void {
@@ -186,8 +193,7 @@ export class StatsAccumulator implements Accumulator {
     try {
       this.#stats = this.#stats === undefined ? stats : combine(this.#stats, stats);
     } catch (error) {
-      if (!(error instanceof StatsFailure)) throw error;
-      this.#failure = error.failure;
+      this.#failure = failureFrom(error);
     }
   }
 

@@ -116,9 +116,12 @@ interface Member {
 }
 
 function byName(object: TermObject): Member[] {
-  return object.names
-    .map((name, i) => ({ name, value: object.values[i] as Term }))
-    .sort((a, b) => compareNames(a.name, b.name));
+  const members = object.names.map((name, i) => ({ name, value: object.values[i] as Term }));
+  // A sum of objects is sorted already, and most objects of a view have one order.
+  const sorted = members.every(
+    ({ name }, i) => i === 0 || compareNames((members[i - 1] as Member).name, name) < 0,
+  );
+  return sorted ? members : members.sort((a, b) => compareNames(a.name, b.name));
 }
 
 /** Order of UTF-8 bytes, which UTF-16 units have too except where surrogates meet U+E000 and above. */

@@ -8,12 +8,21 @@ import {
   isCompact,
   NUMBER_BYTES_MAX,
   NumberReader,
+  parsePlainList,
   parsePlainNumber,
   writeNumber,
 } from "./numbers.js";
 import { type KeyLayout, keyText, docIdOf, visitValues } from "./rows.js";
 import { addNumbers, addValues, sumError, SumStop } from "./sum-values.js";
-import { isNumeric, parseTerm, printTerm, type Term, textOf } from "./term.js";
+import {
+  DepthError,
+  isNumeric,
+  parseTerm,
+  printTerm,
+  type Term,
+  type TermObject,
+  textOf,
+} from "./term.js";
 import type {
   Accumulator,
   EvaluateOptions,
@@ -82,38 +91,45 @@ export class SumAccumulator implements Accumulator {
   }
 
   readonly #visit = (bytes: Uint8Array, start: number, end: number): void => {
-    this.#add(parseTerm(textOf(bytes, start, end)));
-  };
-
-  #add(value: Term): void {
     if (this.#stop !== undefined) return;
     try {
-      if (this.#sum === undefined && typeof value === "number") {
-        const sum = addNumbers(this.#number, value);
-        if (typeof sum === "number") this.#number = sum;
-        else this.#sum = sum;
-        return;
-      }
-      const sum = addValues(this.#sum ?? this.#number, value);
-      if (typeof sum === "number") {
-        this.#number = sum;
-        this.#sum = undefined;
-      } else this.#sum = sum;
+      this.#add(parsePlainList(bytes, start, end) ?? parseTerm(textOf(bytes, start, end)));
     } catch (error) {
-      if (!(error instanceof SumStop)) throw error;
-      this.#stop = error;
-      this.#sum = error.value;
+      this.#stopAt(error);
     }
+  };
+
+  #stopAt(error: unknown): void {
+    if (error instanceof SumStop) this.#stop = error;
+    else if (error instanceof DepthError)
+      this.#stop = new SumStop(sumError(`The _sum function cannot add: ${error.message}`));
+    else throw error;
+    this.#sum = this.#stop.value;
+  }
+
+  #add(value: Term): void {
+    if (this.#sum === undefined && typeof value === "number") {
+      const sum = addNumbers(this.#number, value);
+      if (typeof sum === "number") this.#number = sum;
+      else this.#sum = sum;
+      return;
+    }
+    const sum = addValues(this.#sum ?? this.#number, value);
+    if (typeof sum === "number") {
+      this.#number = sum;
+      this.#sum = undefined;
+    } else this.#sum = sum;
   }
 
   addPart(blob: Uint8Array, start: number, end: number): void {
     this.#parts.push({ blob, start, end });
     if (this.#stop !== undefined) return;
     const { value, crash } = this.#read(blob, start, end);
-    if (crash === undefined) this.#add(value);
-    else {
-      this.#sum = value;
-      this.#stop = new SumStop(value as SumStop["value"], crash);
+    try {
+      if (crash !== undefined) throw new SumStop(value as TermObject, crash);
+      this.#add(value);
+    } catch (error) {
+      this.#stopAt(error);
     }
   }
 
@@ -198,11 +214,9 @@ export class SumAccumulator implements Accumulator {
         const key = slice.key(i);
         const entry = slice.value(i);
         const idAndKey =
-          5 +
-          docIdOf(this.#layout, key).length +
-          termSize(parseTerm(keyText(this.#layout, key, entry)));
+          5 + docIdOf(this.#layout, key).length + textSize(keyText(this.#layout, key, entry));
         visitValues(entry, (bytes, start, end) => {
-          size += 12 + idAndKey + termSize(parseTerm(textOf(bytes, start, end)));
+          size += 12 + idAndKey + textSize(textOf(bytes, start, end));
         });
       }
     }
@@ -210,5 +224,15 @@ export class SumAccumulator implements Accumulator {
       size += 7 + termSize(this.#read(blob, start, end).value);
     }
     return size;
+  }
+}
+
+/** External size of a JSON value; about that for one too deep to look into. */
+function textSize(text: string): number {
+  try {
+    return termSize(parseTerm(text));
+  } catch (error) {
+    if (error instanceof DepthError) return text.length;
+    throw error;
   }
 }

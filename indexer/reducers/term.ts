@@ -17,8 +17,15 @@ export class TermObject {
   }
 }
 
-/** Deeper values are refused with a RangeError before they can exhaust the stack. */
+/** Deeper values are refused before they can exhaust the stack. */
 const DEPTH_MAX = 2000;
+
+/** A value is nested too deeply to be looked into. */
+export class DepthError extends Error {
+  constructor() {
+    super(`a value is nested more than ${DEPTH_MAX} levels deep`);
+  }
+}
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -43,12 +50,14 @@ export function normalInteger(value: bigint): number | bigint {
   return Number.isSafeInteger(small) ? small : value;
 }
 
-/** Parses well-formed JSON text without leading or trailing blanks. */
+/** Parses well-formed JSON text. Throws `DepthError`. */
 export function parseTerm(text: string): Term {
-  // Without objects and long digit runs the engine's own parser gives the same.
-  if (!/\{|\d{16}|\[{64}/.test(text)) return JSON.parse(text) as Term;
+  // Without objects and long digit runs the engine's own parser gives the same; what is short cannot be deep.
+  if (text.length <= 2 * DEPTH_MAX && !/\{|\d{16}/.test(text)) return JSON.parse(text) as Term;
   return new Parser(text).value(0);
 }
+
+const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
 class Parser {
   #at = 0;
@@ -56,7 +65,7 @@ class Parser {
   constructor(readonly text: string) {}
 
   value(depth: number): Term {
-    if (depth > DEPTH_MAX) throw new RangeError("JSON value is nested too deeply to be reduced");
+    if (depth > DEPTH_MAX) throw new DepthError();
     this.#blanks();
     switch (this.text.charCodeAt(this.#at)) {
       case 0x22:
@@ -92,24 +101,26 @@ class Parser {
 
   #string(): string {
     const start = this.#at++;
+    let escaped = false;
     for (;;) {
       const c = this.text.charCodeAt(this.#at);
       if (Number.isNaN(c)) this.#fail();
+      if (c === 0x5c) escaped = true;
       this.#at += c === 0x5c ? 2 : 1;
-      if (c === 0x22) return JSON.parse(this.text.slice(start, this.#at)) as string;
+      if (c !== 0x22) continue;
+      if (!escaped) return this.text.slice(start + 1, this.#at - 1);
+      return JSON.parse(this.text.slice(start, this.#at)) as string;
     }
   }
 
   #number(): number | bigint {
-    const match = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y;
-    match.lastIndex = this.#at;
-    const found = match.exec(this.text);
-    if (found === null) this.#fail();
-    this.#at = match.lastIndex;
-    const value = Number(found[0]);
-    if (found[1] !== undefined || found[2] !== undefined || Number.isSafeInteger(value))
-      return value;
-    return normalInteger(BigInt(found[0]));
+    NUMBER.lastIndex = this.#at;
+    if (!NUMBER.test(this.text)) this.#fail();
+    const text = this.text.slice(this.#at, NUMBER.lastIndex);
+    this.#at = NUMBER.lastIndex;
+    const value = Number(text);
+    if (Number.isSafeInteger(value) || /[.eE]/.test(text)) return value;
+    return normalInteger(BigInt(text));
   }
 
   #list(depth: number): Term[] {

@@ -19,10 +19,7 @@ export interface ReduceFailure {
   readonly reason: string;
 }
 
-/**
- * What one call of a custom reduce gave: the JSON text of its result, or what went wrong. The text
- * `{"reduce_overflow_error":MESSAGE}` is taken for an overflow too.
- */
+/** What one call of a custom reduce gave: the JSON text of its result, or what went wrong. */
 export type JsReduceResult = string | ReduceOverflow | ReduceFailure;
 
 /**
@@ -33,15 +30,19 @@ export type JsReduceResult = string | ReduceOverflow | ReduceFailure;
 export interface JsReduceRunner {
   /** One command over the rows `[[[key,id],value],…]`: a result for each source. */
   reduce(sources: readonly string[], rows: string): Awaitable<readonly JsReduceResult[]>;
-  /** One command over earlier results `[v,…]`. */
-  rereduce(source: string, values: string): Awaitable<JsReduceResult>;
+  /** One command over earlier results `[v,…]`. `context` is what an overflow message names; default empty. */
+  rereduce(source: string, values: string, context?: string): Awaitable<JsReduceResult>;
   /** Several `reduce` calls in one trip; used where there is one. */
   reduceBatch?(
     sources: readonly string[],
     rows: readonly string[],
   ): Awaitable<readonly (readonly JsReduceResult[])[]>;
   /** Several `rereduce` calls in one trip; used where there is one. */
-  rereduceBatch?(source: string, values: readonly string[]): Awaitable<readonly JsReduceResult[]>;
+  rereduceBatch?(
+    source: string,
+    values: readonly string[],
+    context?: string,
+  ): Awaitable<readonly JsReduceResult[]>;
 }
 
 /** CouchDB's `[query_server_config]`: how much a `_sum` may grow (VIEWS §17). */
@@ -73,6 +74,12 @@ export interface ViewReducer extends Reducer {
    * reason in its details, when the range holds a failed reduction (VIEWS §16 `_stats`).
    */
   evaluate(index: number, parts: RangeParts, options?: EvaluateOptions): Awaitable<ReduceOutcome>;
+  /** `evaluate` for several groups at once: custom reduces then take a few batched calls instead of some for each. */
+  evaluateAll(
+    index: number,
+    groups: readonly RangeParts[],
+    options?: EvaluateOptions,
+  ): Awaitable<readonly ReduceOutcome[]>;
   /**
    * The failure that CouchDB would not have stored but stopped at, if a stored reduction holds one. Strict mode
    * asks it of the root's reduction.

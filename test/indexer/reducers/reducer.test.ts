@@ -196,14 +196,29 @@ describe("a custom reduce", () => {
     expect(reducer.failure(root ?? new Uint8Array(0))).toBeUndefined();
   });
 
-  test("an overflow may also come as CouchDB's object; an object that merely resembles it is a value", async () => {
+  test("an object that resembles CouchDB's overflow is a value like any other", async () => {
     const text = "function(k,v,r){return r?v[0]:{reduce_overflow_error:'M'}}";
-    expect(await evaluate(text, valueRows([1]))).toEqual({
-      error: "reduce_overflow_error",
-      reason: "M",
-    });
-    const other = "function(k,v,r){return r?v[0]:{reduce_overflow_error:'M',more:1}}";
-    expect(await evaluate(other, valueRows([1]))).toEqual({ reduce_overflow_error: "M", more: 1 });
+    expect(await evaluate(text, valueRows([1]))).toEqual({ reduce_overflow_error: "M" });
+  });
+
+  test("names its context in the last rereduce only", async () => {
+    const local = new LocalRunner();
+    const contexts: unknown[] = [];
+    const runner: JsReduceRunner = {
+      reduce: (sources, rows) => local.reduce(sources, rows),
+      rereduce: (source, values, context) => {
+        contexts.push([values, context]);
+        return local.rereduce(source, values);
+      },
+    };
+    const reducer = jsReducer(SUM, runner);
+    const leaves = [[1], [2]].map((values) => slice(entriesOf(valueRows(values))));
+    const reductions = (await reducer.reduce?.(leaves)) ?? [];
+    await reducer.evaluate(0, { count: 2, slices: [], reductions }, { context: "db/d" });
+    expect(contexts).toEqual([
+      ["[2,1]", undefined],
+      ["[3]", "db/d"],
+    ]);
   });
 
   test("that fails its server fails the queries whose range contains the rows, and only them", async () => {
@@ -256,4 +271,47 @@ describe("a custom reduce", () => {
       ["[1,2]", "[3]"],
     ]);
   });
+
+  test("several groups take one batch for each kind of call", async () => {
+    const batches: string[] = [];
+    const local = new LocalRunner();
+    const runner: JsReduceRunner = {
+      reduce: (sources, rows) => local.reduce(sources, rows),
+      rereduce: (source, values) => local.rereduce(source, values),
+      reduceBatch: (sources, rows) => {
+        batches.push(`reduce ${rows.length}`);
+        return rows.map((text) => local.reduce(sources, text));
+      },
+      rereduceBatch: (source, values) => {
+        batches.push(`rereduce ${values.join(" ")}`);
+        return Promise.all(values.map((text) => local.rereduce(source, text)));
+      },
+    };
+    const reducer = jsReducer(SUM, runner);
+    const stored = (await reducer.reduce?.([slice(entriesOf(valueRows([100])))])) ?? [];
+    const groups = [1, 2, 3].map((value) => rawParts(entriesOf(valueRows([value]))));
+    const mixed = groups.map((group, i) => (i === 0 ? group : { ...group, reductions: stored }));
+    const outcomes = await reducer.evaluateAll(0, mixed);
+    expect(outcomes).toEqual([{ value: "1" }, { value: "102" }, { value: "103" }]);
+    expect(batches).toEqual(["reduce 3", "rereduce [2,100] [3,100]", "rereduce [1] [102] [103]"]);
+  });
+});
+
+test("a value nested too deeply fails the reduces that look into it, in its range only", () => {
+  const deep = "[".repeat(5000) + "]".repeat(5000);
+  const specs = ["_sum", "_stats", "_first", "_top_1"];
+  const reducer = createViewReducer({ specs, collation: "root" });
+  const leaves = [entriesOf([{ key: "1", id: "a", values: [deep] }]), entriesOf(valueRows([7]))];
+  const blobs = reducer.reduce?.(leaves.map(slice)) as Uint8Array[];
+  const [bad, good] = blobs.map((blob) => ({ count: 1, slices: [], reductions: [blob] }));
+  if (!bad || !good) throw new Error("no blobs");
+  expect(reducer.evaluate(0, bad)).toMatchObject({
+    value: expect.stringContaining("builtin_reduce_error") as unknown,
+  });
+  expect(() => reducer.evaluate(1, bad)).toThrow(
+    expect.objectContaining({ code: "INDEXER_REDUCE_FAILED" }),
+  );
+  expect(reducer.evaluate(2, bad)).toEqual({ value: deep });
+  expect(reducer.evaluate(0, good)).toEqual({ value: "7" });
+  expect(reducer.evaluate(3, good)).toEqual({ value: "[7]" });
 });
