@@ -37,3 +37,13 @@ export type { ChildRef } from "./inner-node.js";
 export type { NodeSink } from "./record-log.js";
 export { BulkSink, type BulkSinkOptions, type BulkTarget, openBulkSink } from "./bulk-sink.js";
 export { assembleForests, type Forest, TreeBuilder } from "./builder.js";
+export {
+  Compaction,
+  type CompactionOptions,
+  type CompactionProgress,
+  compactTree,
+  type CompactTreeOptions,
+} from "./compaction.js";
+export { treeChanges } from "./tree-diff.js";
+export { type Fault, type VerifyOptions, type VerifyReport, verifyStore } from "./verify.js";
+export type { TreeReport } from "./verify-tree.js";

@@ -29,6 +29,15 @@ export class NodeTreeReader implements TreeReader {
     this.#reducer = reducer;
   }
 
+  /**
+   * Where the nodes come from.
+   *
+   * @internal
+   */
+  get source(): NodeSource {
+    return this.#source;
+  }
+
   get count(): number {
     return this.root?.count ?? 0;
   }
