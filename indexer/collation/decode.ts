@@ -1,9 +1,18 @@
 // Gives the JSON text back from a key whose encoder said `exact`: literals, numbers in their shortest form, printable ASCII
 // strings, and arrays and objects of these. Queries do this for every row they print.
-import { ASCII_OF_PRIMARY } from "./ascii.js";
 import { numberEnd, readNumber } from "./numbers.js";
 import { RUN_LIMIT } from "./root-strings.js";
-import { ARRAY, END, LEVEL, NUMBER_FIRST, NUMBER_LAST, RAW_TAGS, ROOT_TAGS, type CollationKind } from "./tags.js";
+import {
+  ARRAY,
+  END,
+  LEVEL,
+  NUMBER_FIRST,
+  NUMBER_LAST,
+  RAW_TAGS,
+  ROOT_TAGS,
+  type CollationKind,
+} from "./tags.js";
+import { collation, COLLATION_VERSION } from "./versions.js";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -15,16 +24,28 @@ let used = 0;
 let wide = false;
 /** For each open container the byte that closes it; objects alternate between name and value. */
 let closers = new Uint8Array(64);
+/** Primary weight byte → ASCII character, in the version being decoded. */
+let characters = collation(COLLATION_VERSION).asciiOfPrimary;
+let charactersOf = COLLATION_VERSION;
 
 /**
  * JSON text of the key at `[start, end)`; `end` may also lie behind the key (a view tree's key carries the document id behind
  * it). Only for keys whose encoder said `exact`: another key decodes to a text that collates equally at best.
  */
-export function decodeKey(kind: CollationKind, key: Uint8Array, start = 0): string {
+export function decodeKey(
+  kind: CollationKind,
+  key: Uint8Array,
+  start = 0,
+  version: number = COLLATION_VERSION,
+): string {
   const tag = key[start] as number;
   if (tag >= NUMBER_FIRST && tag <= NUMBER_LAST) return String(readNumber(key, start));
   used = 0;
   wide = false;
+  if (version !== charactersOf) {
+    characters = collation(version).asciiOfPrimary;
+    charactersOf = version;
+  }
   if (kind === "root") {
     if (tag === ROOT_TAGS.STRING) rootString(key, start);
     else compound(key, start, kind);
@@ -67,13 +88,16 @@ function compound(key: Uint8Array, start: number, kind: CollationKind): void {
       }
       if (value === tags.STRING) at = kind === "root" ? rootString(key, at) : rawString(key, at);
       else if (value >= NUMBER_FIRST && value <= NUMBER_LAST) {
-        ascii(String(readNumber(key, at)));
+        number(readNumber(key, at));
         at = numberEnd(key, at);
       } else {
         if (value === tags.NULL) ascii("null");
         else if (value === tags.TRUE) ascii("true");
         else if (value === tags.FALSE) ascii("false");
-        else throw new RangeError(`no collation key at byte ${start}; the caller must pass bytes that an encoder of this version wrote`);
+        else
+          throw new RangeError(
+            `no collation key at byte ${start}; the caller must pass bytes that an encoder of this version wrote`,
+          );
         at++;
       }
     }
@@ -96,7 +120,7 @@ function rootString(key: Uint8Array, at: number): number {
       room(256);
       limit = i + ((out.length - used - 2) >> 1);
     }
-    const c = ASCII_OF_PRIMARY[byte] as number;
+    const c = characters[byte] as number;
     if (c === QUOTE || c === BACKSLASH) {
       out[used++] = BACKSLASH;
       escapes = true;
@@ -130,7 +154,15 @@ function uppercase(key: Uint8Array, i: number, first: number, escapes: boolean):
   return i;
 }
 
-const SHORT_ESCAPES: Record<number, string> = { 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", [QUOTE]: '\\"', [BACKSLASH]: "\\\\" };
+const SHORT_ESCAPES: Record<number, string> = {
+  8: "\\b",
+  9: "\\t",
+  10: "\\n",
+  12: "\\f",
+  13: "\\r",
+  [QUOTE]: '\\"',
+  [BACKSLASH]: "\\\\",
+};
 
 function rawString(key: Uint8Array, at: number): number {
   let i = at + 1;
@@ -151,6 +183,25 @@ function rawString(key: Uint8Array, at: number): number {
   room(1);
   out[used++] = QUOTE;
   return i + 1;
+}
+
+function number(value: number): void {
+  const magnitude = value < 0 ? -value : value;
+  if (magnitude >= 1e9 || magnitude !== Math.floor(magnitude)) {
+    ascii(String(value));
+    return;
+  }
+  room(10);
+  if (value < 0) out[used++] = 0x2d;
+  let digits = 1;
+  for (let limit = 10; magnitude >= limit; limit *= 10) digits++;
+  used += digits;
+  let rest = magnitude;
+  for (let at = used; digits > 0; digits--) {
+    const shorter = Math.floor(rest / 10);
+    out[--at] = 0x30 + rest - shorter * 10;
+    rest = shorter;
+  }
 }
 
 function ascii(text: string): void {

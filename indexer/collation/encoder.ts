@@ -3,17 +3,35 @@
 // again. No recursion: depth costs a few bytes a level.
 import { canonicalJson, MemberNames, scanValue, syntax } from "../json/index.js";
 import { invariant } from "../errors.js";
-import { ASCII_PRIMARY, ASCII_UPPER_TERTIARY, BACKSLASH_PRIMARY, QUOTE_PRIMARY } from "./ascii.js";
 import { ByteBuffer, type ByteSink } from "./bytes.js";
 import { NUMBER_BYTES_MAX, writeDouble, writeSmallInteger } from "./numbers.js";
 import { RawStrings } from "./raw-strings.js";
 import { RootStrings, writeRunsBefore } from "./root-strings.js";
 import { ARRAY, END, LEVEL, RAW_TAGS, ROOT_TAGS, type CollationKind, type Tags } from "./tags.js";
+import { collation, COLLATION_VERSION, type Collation } from "./versions.js";
 
-const { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, DIGIT_0, DIGIT_9, DOT, MINUS, OPEN_ARRAY, OPEN_OBJECT, PLUS, QUOTE } = syntax;
+const {
+  BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  DIGIT_0,
+  DIGIT_9,
+  DOT,
+  MINUS,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  PLUS,
+  QUOTE,
+} = syntax;
 const LOWER_E = 0x65;
 const UPPER_E = 0x45;
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
+
+/** Any decimal number of so many digits is told apart by doubles. */
+const EXACT_DIGITS = 15;
+const POWERS_OF_TEN = Float64Array.from({ length: EXACT_DIGITS + 1 }, (_, i) => 10 ** i);
 
 /** The pass met something that is not canonical JSON. */
 const GAVE_UP = -1;
@@ -25,16 +43,20 @@ export class KeyEncoder {
   #canonical = true;
   readonly #tags: Tags;
   readonly #names = new MemberNames();
-  readonly #strings: RootStrings | RawStrings;
+  readonly #raw: RawStrings | undefined;
+  readonly #collation: Collation;
+  #root: RootStrings | undefined;
   /** For each open container whether it is an object. */
   #stack = new Uint8Array(32);
   /** Positions of upper-case letters in the string being written. */
   #upper = new Int32Array(64);
 
-  constructor(kind: CollationKind) {
+  /** `version`: of the root order; throws INDEXER_FORMAT_UNSUPPORTED for one that is not known. */
+  constructor(kind: CollationKind, version: number = COLLATION_VERSION) {
     this.kind = kind;
+    this.#collation = collation(version);
     this.#tags = kind === "root" ? ROOT_TAGS : RAW_TAGS;
-    this.#strings = kind === "root" ? new RootStrings() : new RawStrings();
+    this.#raw = kind === "raw" ? new RawStrings() : undefined;
   }
 
   /** Whether `decodeKey` gives back the last key's canonical text; when false, the text must be kept beside the key. */
@@ -131,7 +153,8 @@ export class KeyEncoder {
   #name(src: Uint8Array, pos: number, sink: ByteSink): number {
     if (src[pos] !== QUOTE) return GAVE_UP;
     const end = this.#string(src, pos, sink);
-    if (end === GAVE_UP || src[end] !== COLON || this.#names.add(src, pos + 1, end - 1)) return GAVE_UP;
+    if (end === GAVE_UP || src[end] !== COLON || this.#names.add(src, pos + 1, end - 1))
+      return GAVE_UP;
     return end + 1;
   }
 
@@ -153,7 +176,12 @@ export class KeyEncoder {
       }
     }
     const small = digit < 0 || digit > 9;
-    if (small && digit !== DOT - DIGIT_0 && digit !== LOWER_E - DIGIT_0 && digit !== UPPER_E - DIGIT_0) {
+    if (
+      small &&
+      digit !== DOT - DIGIT_0 &&
+      digit !== LOWER_E - DIGIT_0 &&
+      digit !== UPPER_E - DIGIT_0
+    ) {
       if (negative && value === 0) this.#exact = false;
       writeSmallInteger(negative ? -value : value, sink);
       return i;
@@ -161,21 +189,51 @@ export class KeyEncoder {
     return this.#longNumber(src, pos, sink);
   }
 
+  /** More than nine digits, a fraction or an exponent. */
   #longNumber(src: Uint8Array, pos: number, sink: ByteSink): number {
     const negative = src[pos] === MINUS;
     const first = negative ? pos + 1 : pos;
+    // Up to fifteen digits are exact in a double, and dividing them by a power of ten rounds as the decimal number does.
     let magnitude = 0;
     let i = first;
-    let c = src[i] as number;
+    let c = src[i] ?? 0;
     while (c >= DIGIT_0 && c <= DIGIT_9) {
       magnitude = magnitude * 10 + (c - DIGIT_0);
       c = src[++i] ?? 0;
     }
-    if (c !== DOT && c !== LOWER_E && c !== UPPER_E && i - first <= 15 && src[first] !== DIGIT_0) {
-      writeDouble(negative ? -magnitude : magnitude, sink);
+    const whole = i - first;
+    let digits = whole;
+    if (c === DOT) {
+      c = src[++i] ?? 0;
+      while (c >= DIGIT_0 && c <= DIGIT_9) {
+        magnitude = magnitude * 10 + (c - DIGIT_0);
+        digits++;
+        c = src[++i] ?? 0;
+      }
+      if (digits === whole) return GAVE_UP;
+    }
+    if (
+      digits <= EXACT_DIGITS &&
+      c !== LOWER_E &&
+      c !== UPPER_E &&
+      (whole === 1 || src[first] !== DIGIT_0)
+    ) {
+      const fraction = digits - whole;
+      const value = fraction === 0 ? magnitude : magnitude / (POWERS_OF_TEN[fraction] as number);
+      // As JavaScript prints it: no zero at the end of a fraction, no exponent from 1e-6 up.
+      if (fraction > 0 && (src[i - 1] === DIGIT_0 || value < 1e-6)) this.#exact = false;
+      writeDouble(negative ? -value : value, sink);
       return i;
     }
-    while ((c >= DIGIT_0 && c <= DIGIT_9) || c === DOT || c === PLUS || c === MINUS || c === LOWER_E || c === UPPER_E) c = src[++i] ?? 0;
+    while (
+      (c >= DIGIT_0 && c <= DIGIT_9) ||
+      c === DOT ||
+      c === PLUS ||
+      c === MINUS ||
+      c === LOWER_E ||
+      c === UPPER_E
+    )
+      c = src[++i] ?? 0;
     let text = "";
     for (let k = pos; k < i; k++) text += String.fromCharCode(src[k] as number);
     if (!NUMBER.test(text)) return GAVE_UP;
@@ -203,14 +261,12 @@ export class KeyEncoder {
   }
 
   #string(src: Uint8Array, pos: number, sink: ByteSink): number {
-    if (this.kind === "root") return this.#rootString(src, pos, sink);
-    const end = this.#strings.write(src, pos, sink);
-    if (!this.#strings.exact) this.#exact = false;
-    return end;
+    return this.#raw ? this.#raw.write(src, pos, sink) : this.#rootString(src, pos, sink);
   }
 
   /** Printable ASCII here; from the first other character on, everything through RootStrings. */
   #rootString(src: Uint8Array, pos: number, sink: ByteSink): number {
+    const primaries = this.#collation.asciiPrimary;
     const start = sink.used;
     sink.ensure(32);
     let bytes = sink.bytes;
@@ -222,7 +278,7 @@ export class KeyEncoder {
     let limit = Math.min(src.length, i + bytes.length - at - 1);
     for (;;) {
       while (i < limit) {
-        const primary = ASCII_PRIMARY[src[i] as number] as number;
+        const primary = primaries[src[i] as number] as number;
         if (primary === 0) break;
         bytes[at++] = primary;
         i++;
@@ -240,16 +296,18 @@ export class KeyEncoder {
       if (c >= 0x41 && c <= 0x5a) {
         if (uppers === this.#upper.length) this.#growUpper();
         this.#upper[uppers++] = at - start - 1;
-        bytes[at++] = ASCII_PRIMARY[c | 0x20] as number;
+        bytes[at++] = primaries[c | 0x20] as number;
         i++;
       } else if (c === BACKSLASH && (src[i + 1] === QUOTE || src[i + 1] === BACKSLASH)) {
-        bytes[at++] = src[i + 1] === QUOTE ? QUOTE_PRIMARY : BACKSLASH_PRIMARY;
+        bytes[at++] =
+          src[i + 1] === QUOTE ? this.#collation.quotePrimary : this.#collation.backslashPrimary;
         i += 2;
       } else {
+        // Whatever comes beyond printable ASCII cannot be told from its bytes.
         sink.used = start;
-        const end = this.#strings.write(src, pos, sink);
-        if (!this.#strings.exact) this.#exact = false;
-        return end;
+        this.#exact = false;
+        this.#root ??= new RootStrings(this.#collation.table);
+        return this.#root.write(src, pos, sink);
       }
     }
     sink.used = at;
@@ -261,6 +319,7 @@ export class KeyEncoder {
 
   /** The second (empty) and third level of a string with upper-case letters. */
   #writeUppers(count: number, sink: ByteSink): void {
+    const upper = this.#collation.upperTertiary;
     sink.ensure(2);
     sink.bytes[sink.used++] = LEVEL;
     sink.bytes[sink.used++] = LEVEL;
@@ -268,7 +327,7 @@ export class KeyEncoder {
     for (let k = 0; k < count; k++) {
       const at = this.#upper[k] as number;
       writeRunsBefore(at - next, sink);
-      sink.bytes[sink.used++] = ASCII_UPPER_TERTIARY;
+      sink.bytes[sink.used++] = upper;
       next = at + 1;
     }
   }
@@ -286,12 +345,17 @@ export class KeyEncoder {
   }
 }
 
-let rootEncoder: KeyEncoder | undefined;
-let rawEncoder: KeyEncoder | undefined;
+const encoders = new Map<string, KeyEncoder>();
 
 /** The key of one JSON text (blanks around it are allowed), as a query needs it. Throws JSON_MALFORMED. */
-export function encodeKeyText(kind: CollationKind, json: string | Uint8Array): Uint8Array {
-  const encoder = kind === "root" ? (rootEncoder ??= new KeyEncoder("root")) : (rawEncoder ??= new KeyEncoder("raw"));
+export function encodeKeyText(
+  kind: CollationKind,
+  json: string | Uint8Array,
+  version: number = COLLATION_VERSION,
+): Uint8Array {
+  const name = kind + String(version);
+  let encoder = encoders.get(name);
+  if (!encoder) encoders.set(name, (encoder = new KeyEncoder(kind, version)));
   const src = typeof json === "string" ? Buffer.from(json, "utf8") : json;
   const sink = new ByteBuffer(Math.max(64, src.length + 16));
   let end = encoder.encode(src, 0, sink);

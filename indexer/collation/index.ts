@@ -4,6 +4,4 @@ export { decodeKey } from "./decode.js";
 export { encodeKeyText, KeyEncoder } from "./encoder.js";
 export { groupPrefix, keyEnd } from "./structure.js";
 export { HIGHEST, LOWEST, type CollationKind } from "./tags.js";
-
-/** Version of the order and of the byte layout. An index remembers the one it was written with. */
-export const COLLATION_VERSION = 1;
+export { COLLATION_VERSION, isCollationKnown } from "./versions.js";

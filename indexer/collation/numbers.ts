@@ -59,7 +59,8 @@ export function writeDouble(value: number, sink: ByteSink): void {
     sink.used = at + 1;
     return;
   }
-  double[0] = value === Infinity ? Number.MAX_VALUE : value === -Infinity ? -Number.MAX_VALUE : value;
+  double[0] =
+    value === Infinity ? Number.MAX_VALUE : value === -Infinity ? -Number.MAX_VALUE : value;
   let high = words[HIGH_WORD] as number;
   let low = words[LOW_WORD] as number;
   const flip = high >>> 31 === 0 ? 0 : 0xff;

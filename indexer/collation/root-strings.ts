@@ -3,7 +3,7 @@
 // text's marks are taken in the order they stand in, and precomposed characters have the elements of their parts.
 import { CodePoints } from "../json/index.js";
 import type { ByteSink } from "./bytes.js";
-import { IDEOGRAPH_MARK, rootTable, type CollationTable, type Contraction } from "./table.js";
+import { IDEOGRAPH_MARK, type CollationTable, type Contraction } from "./table.js";
 import { END, LEVEL, ROOT_TAGS } from "./tags.js";
 
 /** A run of n common weights before another weight is written as RUN_LIMIT - n: more of them sort lower. Other weights are above. */
@@ -34,11 +34,15 @@ export class RootStrings {
   /** Never: what is written here cannot be told from its bytes. */
   readonly exact = false;
   readonly #text = new CodePoints();
-  readonly #table: CollationTable = rootTable();
+  readonly #table: CollationTable;
   /** Second- and third-level weights of the elements so far; 0 is the common weight. */
   #secondary = new Uint16Array(256);
   #tertiary = new Uint8Array(256);
   #elements = 0;
+
+  constructor(table: CollationTable) {
+    this.#table = table;
+  }
 
   /** Encodes the JSON string whose opening quote is at `pos`; returns the index after it, or -1 when it is not canonical. */
   write(src: Uint8Array, pos: number, sink: ByteSink): number {
@@ -52,7 +56,8 @@ export class RootStrings {
       const point = points[i] as number;
       const sequence = this.#table.sequenceOf(point);
       if (sequence < 0) this.#unlisted(point, i, sink);
-      else this.#put(this.#table.begins[sequence] === 0 ? sequence : this.#contract(i, point), sink);
+      else
+        this.#put(this.#table.begins[sequence] === 0 ? sequence : this.#contract(i, point), sink);
     }
     this.#levels(sink);
     return end;
@@ -62,8 +67,14 @@ export class RootStrings {
   #unlisted(point: number, at: number, sink: ByteSink): void {
     const syllable = point - HANGUL_FIRST;
     if (syllable >= 0 && syllable < HANGUL_COUNT) {
-      this.#put(this.#table.sequenceOf(LEADING_FIRST + Math.floor(syllable / (VOWELS * FINALS))), sink);
-      this.#put(this.#table.sequenceOf(VOWEL_FIRST + (Math.floor(syllable / FINALS) % VOWELS)), sink);
+      this.#put(
+        this.#table.sequenceOf(LEADING_FIRST + Math.floor(syllable / (VOWELS * FINALS))),
+        sink,
+      );
+      this.#put(
+        this.#table.sequenceOf(VOWEL_FIRST + (Math.floor(syllable / FINALS) % VOWELS)),
+        sink,
+      );
       const final = syllable % FINALS;
       if (final > 0) this.#put(this.#table.sequenceOf(FINAL_BASE + final), sink);
       return;
@@ -121,7 +132,12 @@ export class RootStrings {
     const table = this.#table;
     const end = table.first[sequence + 1] as number;
     for (let e = table.first[sequence] as number; e < end; e++) {
-      this.#element(table.primary[e] as number, table.secondary[e] as number, table.tertiary[e] as number, sink);
+      this.#element(
+        table.primary[e] as number,
+        table.secondary[e] as number,
+        table.tertiary[e] as number,
+        sink,
+      );
     }
   }
 

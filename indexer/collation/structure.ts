@@ -1,6 +1,14 @@
 // Walks over encoded keys without decoding them: where a key ends, and which of its bytes identify its group.
 import { numberEnd } from "./numbers.js";
-import { ARRAY, END, NUMBER_FIRST, NUMBER_LAST, RAW_TAGS, ROOT_TAGS, type CollationKind } from "./tags.js";
+import {
+  ARRAY,
+  END,
+  NUMBER_FIRST,
+  NUMBER_LAST,
+  RAW_TAGS,
+  ROOT_TAGS,
+  type CollationKind,
+} from "./tags.js";
 
 /**
  * Index after the key that starts at `start`; what follows it (in a view's tree: the document id) is not looked at.
@@ -38,9 +46,15 @@ export function keyEnd(kind: CollationKind, bytes: Uint8Array, start: number): n
  * Index after the bytes by which `group_level=level` tells groups apart: of a non-empty array its first `level` elements (all of
  * it when it has fewer), of anything else the whole key. Level 0 is one group of everything: no bytes. Infinity is group=true.
  */
-export function groupPrefix(kind: CollationKind, bytes: Uint8Array, start: number, level: number): number {
+export function groupPrefix(
+  kind: CollationKind,
+  bytes: Uint8Array,
+  start: number,
+  level: number,
+): number {
   if (level <= 0) return start;
-  if (bytes[start] !== ARRAY || bytes[start + 1] === END || level === Infinity) return keyEnd(kind, bytes, start);
+  if (bytes[start] !== ARRAY || bytes[start + 1] === END || level === Infinity)
+    return keyEnd(kind, bytes, start);
   let at = start + 1;
   for (let i = 0; i < level; i++) {
     if (bytes[at] === END) return at + 1;
@@ -50,5 +64,7 @@ export function groupPrefix(kind: CollationKind, bytes: Uint8Array, start: numbe
 }
 
 function notAKey(start: number): RangeError {
-  return new RangeError(`no collation key at byte ${start}; the caller must pass bytes that an encoder of this version wrote`);
+  return new RangeError(
+    `no collation key at byte ${start}; the caller must pass bytes that an encoder of this version wrote`,
+  );
 }

@@ -1,8 +1,7 @@
-// The collation table in memory, unpacked from table-data.ts when the first string beyond ASCII comes (a few milliseconds), the
+// A collation table in memory, unpacked from its generated module when the first string beyond ASCII comes (a few milliseconds), the
 // order of ideographs when the first ideograph comes. Weights are handed out here exactly as COLLATION.md lays them down.
 import { inflateRawSync } from "node:zlib";
 import { invariant } from "../errors.js";
-import { IDEOGRAPHS, TABLE } from "./table-data.js";
 
 const FIRST_LEAD = 0x02;
 const FIRST_TRAIL = 0x02;
@@ -10,6 +9,14 @@ const TRAILS = 254;
 const BLOCK_BITS = 7;
 const BLOCK_SIZE = 1 << BLOCK_BITS;
 const CODE_POINTS = 0x110000;
+
+/** What a generated module exports; see there. */
+export interface TableSource {
+  readonly ASCII_PRIMARIES: string;
+  readonly ASCII_UPPER_TERTIARY: number;
+  readonly TABLE: string;
+  readonly IDEOGRAPHS: string;
+}
 
 /** Below this, a secondary rank takes one byte; above, two. */
 const ONE_BYTE_SECONDARIES = 110;
@@ -48,12 +55,22 @@ export class CollationTable {
   readonly #contractions = new Map<number, Contraction>();
   readonly #classes = new Map<number, number>();
   readonly #groups: Group[] = [];
+  readonly #source: TableSource;
   #ideographs: Map<number, number> | undefined;
 
-  constructor() {
-    const [layout, ranges, contractions, counts, primaries, secondaries, tertiaries, classes] = streams(TABLE, 8);
+  constructor(source: TableSource) {
+    this.#source = source;
+    const [layout, ranges, contractions, counts, primaries, secondaries, tertiaries, classes] =
+      streams(source.TABLE, 8);
     invariant(
-      layout && ranges && contractions && counts && primaries && secondaries && tertiaries && classes,
+      layout &&
+        ranges &&
+        contractions &&
+        counts &&
+        primaries &&
+        secondaries &&
+        tertiaries &&
+        classes,
       "the collation table lacks a stream",
     );
     this.#readGroups(layout);
@@ -61,7 +78,8 @@ export class CollationTable {
     const points = readContractions(contractions);
     const sequences = singles + points.length;
     this.first = new Uint32Array(sequences + 1);
-    for (let s = 0; s < sequences; s++) this.first[s + 1] = (this.first[s] as number) + counts.unsigned();
+    for (let s = 0; s < sequences; s++)
+      this.first[s + 1] = (this.first[s] as number) + counts.unsigned();
     const elements = this.first[sequences] as number;
     this.primary = new Uint32Array(elements);
     this.secondary = new Uint16Array(elements);
@@ -71,7 +89,7 @@ export class CollationTable {
     points.forEach((text, i) => {
       this.#addContraction(text, singles + i);
     });
-    for (let next = 0; !classes.done; ) {
+    for (let next = 0; !classes.done;) {
       const point = next + classes.unsigned();
       const lead = classes.unsigned();
       this.#classes.set(point, (lead << 8) | classes.unsigned());
@@ -96,7 +114,7 @@ export class CollationTable {
 
   /** Primary weight of a code point the table does not list: an ideograph, or by its number above all of them. 0x110000 is below the latter. */
   implicitPrimary(point: number): number {
-    this.#ideographs ??= readIdeographs();
+    this.#ideographs ??= readIdeographs(this.#source.IDEOGRAPHS);
     const rank = this.#ideographs.get(point);
     const groups = this.#groups;
     if (rank !== undefined) return weightIn(groups.at(-3) as Group, rank);
@@ -119,7 +137,7 @@ export class CollationTable {
   #readRanges(ranges: Stream): number {
     let sequence = 0;
     let blocks = 1;
-    for (let point = 0; !ranges.done; ) {
+    for (let point = 0; !ranges.done;) {
       point += ranges.unsigned();
       for (let n = ranges.unsigned(); n > 0; n--, point++) {
         let block = this.#blockOf[point >> BLOCK_BITS] as number;
@@ -154,7 +172,8 @@ export class CollationTable {
       if (value > ranks) this.primary[e] = (IDEOGRAPH_MARK << 24) | (value - ranks - 1);
       else if (value > 0) this.primary[e] = weights[value - 1] as number;
       const rank = secondaries.unsigned();
-      if (rank > ONE_BYTE_SECONDARIES) this.secondary[e] = (SECONDARY_LEAD << 8) | (rank - ONE_BYTE_SECONDARIES - 1 + FIRST_TRAIL);
+      if (rank > ONE_BYTE_SECONDARIES)
+        this.secondary[e] = (SECONDARY_LEAD << 8) | (rank - ONE_BYTE_SECONDARIES - 1 + FIRST_TRAIL);
       else if (rank > 0) this.secondary[e] = (0x80 + rank - 1) << 8;
       const third = tertiaries.unsigned();
       if (third > 0) this.tertiary[e] = 0x80 + third - 1;
@@ -206,8 +225,8 @@ function readContractions(stream: Stream): number[][] {
   return all;
 }
 
-function readIdeographs(): Map<number, number> {
-  const [starts, lengths] = streams(IDEOGRAPHS, 2);
+function readIdeographs(packed: string): Map<number, number> {
+  const [starts, lengths] = streams(packed, 2);
   invariant(starts && lengths, "the order of ideographs lacks a stream");
   const ranks = new Map<number, number>();
   let point = 0;
@@ -256,11 +275,4 @@ function streams(packed: string, count: number): Stream[] {
     at += 4 + length;
   }
   return found;
-}
-
-let table: CollationTable | undefined;
-
-/** The one table of this thread. */
-export function rootTable(): CollationTable {
-  return (table ??= new CollationTable());
 }

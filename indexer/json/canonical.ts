@@ -45,7 +45,8 @@ class Rewriter {
         out.push(c);
         this.#pos++;
         this.#blanks();
-        const frame: ObjectFrame | undefined = c === "{" ? { members: new Map(), current: "", repeated: false } : undefined;
+        const frame: ObjectFrame | undefined =
+          c === "{" ? { members: new Map(), current: "", repeated: false } : undefined;
         stack.push(frame);
         if (this.#text[this.#pos] !== (frame ? "}" : "]")) {
           if (frame) this.#name(frame, "");
@@ -79,7 +80,10 @@ class Rewriter {
         return false;
       }
       if (next !== (frame ? "}" : "]")) {
-        const what = next === undefined ? "it ends inside an array or object" : "a comma or a closing bracket is missing";
+        const what =
+          next === undefined
+            ? "it ends inside an array or object"
+            : "a comma or a closing bracket is missing";
         throw malformed(what, this.#pos - 1);
       }
       if (frame?.repeated) this.#dropFirstSeparator(frame);
@@ -143,7 +147,12 @@ class Rewriter {
       end += 2;
     }
     if (text[end] !== '"') {
-      throw malformed(end < text.length ? "an unescaped control character in a string" : "it ends inside a string", end);
+      throw malformed(
+        end < text.length
+          ? "an unescaped control character in a string"
+          : "it ends inside a string",
+        end,
+      );
     }
     this.#pos = end + 1;
     const token = text.slice(start, end + 1);

@@ -49,10 +49,14 @@ export class CodePoints {
       if (length === 2) {
         points[n++] = ((c & 0x1f) << 6) | ((src[i + 1] as number) & 0x3f);
       } else if (length === 3) {
-        points[n++] = ((c & 0x0f) << 12) | (((src[i + 1] as number) & 0x3f) << 6) | ((src[i + 2] as number) & 0x3f);
+        points[n++] =
+          ((c & 0x0f) << 12) |
+          (((src[i + 1] as number) & 0x3f) << 6) |
+          ((src[i + 2] as number) & 0x3f);
       } else if (length === 4) {
         const high = ((c & 0x07) << 18) | (((src[i + 1] as number) & 0x3f) << 12);
-        points[n++] = high | (((src[i + 2] as number) & 0x3f) << 6) | ((src[i + 3] as number) & 0x3f);
+        points[n++] =
+          high | (((src[i + 2] as number) & 0x3f) << 6) | ((src[i + 3] as number) & 0x3f);
       } else {
         return -1;
       }

@@ -46,13 +46,20 @@ export class MemberNames {
     if (this.#used - first > LINEAR_MAX * 2) {
       repeated = this.#addToSet(src, start, end, at, first);
     } else {
-      const hash = length === 0 ? 0 : length * 7 + (src[start] as number) * 3 + (src[end - 1] as number) * 5 + (src[start + (length >> 1)] as number);
+      const hash =
+        length === 0
+          ? 0
+          : length * 7 +
+            (src[start] as number) * 3 +
+            (src[end - 1] as number) * 5 +
+            (src[start + (length >> 1)] as number);
       const bit = 1 << (hash & 31);
       const mask = frames[at + 1] as number;
       if ((mask & bit) !== 0) {
         for (let i = first; i < this.#used && !repeated; i += 2) {
           const other = spans[i] as number;
-          if ((spans[i + 1] as number) - other === length) repeated = equalBytes(src, start, other, length);
+          if ((spans[i + 1] as number) - other === length)
+            repeated = equalBytes(src, start, other, length);
         }
       }
       frames[at + 1] = mask | bit;

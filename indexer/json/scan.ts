@@ -86,7 +86,12 @@ export class JsonScanner {
         if (next === CLOSE_OBJECT && container === OPEN_OBJECT) {
           this.#names.close();
         } else if (next !== CLOSE_ARRAY || container !== OPEN_ARRAY) {
-          throw malformed(next === undefined ? "it ends inside an array or object" : "a comma or a closing bracket is missing", pos - start);
+          throw malformed(
+            next === undefined
+              ? "it ends inside an array or object"
+              : "a comma or a closing bracket is missing",
+            pos - start,
+          );
         }
         depth--;
         pos++;
@@ -150,7 +155,8 @@ export class JsonScanner {
         throw malformed("an unknown escape", pos - start);
     }
     for (let i = pos + 2; i < pos + 6; i++) {
-      if (i >= src.length || hexValue(src[i] as number) < 0) throw malformed("a broken \\u escape", pos - start);
+      if (i >= src.length || hexValue(src[i] as number) < 0)
+        throw malformed("a broken \\u escape", pos - start);
     }
     if (!isCanonicalControlEscape(src, pos)) this.canonical = false;
     return pos + 6;

@@ -28,5 +28,8 @@ export function hexValue(code: number): number {
 
 /** `offset` counts from the start of the value, in bytes or (for a string) UTF-16 units. */
 export function malformed(what: string, offset: number): IndexerError {
-  return new IndexerError("JSON_MALFORMED", `not JSON: ${what} at offset ${offset}; check what printed this text`);
+  return new IndexerError(
+    "JSON_MALFORMED",
+    `not JSON: ${what} at offset ${offset}; check what printed this text`,
+  );
 }
