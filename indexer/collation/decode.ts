@@ -2,6 +2,7 @@
 // strings, and arrays and objects of these. Queries do this for every row they print.
 import { numberEnd, readNumber } from "./numbers.js";
 import { RUN_LIMIT } from "./root-strings.js";
+import { notAKey } from "./structure.js";
 import {
   ARRAY,
   END,
@@ -29,13 +30,15 @@ let characters = collation(COLLATION_VERSION).asciiOfPrimary;
 let charactersOf = COLLATION_VERSION;
 
 /**
- * JSON text of the key at `[start, end)`; `end` may also lie behind the key (a view tree's key carries the document id behind
- * it). Only for keys whose encoder said `exact`: another key decodes to a text that collates equally at best.
+ * JSON text of the key at `start`. Keys tell their own end, so `end` may lie behind it (a view tree's key carries the document id
+ * there). Only for keys whose encoder said `exact`: of another one this is a text that collates equally at best. `version` is
+ * the one the key was encoded with. Throws RangeError for bytes that are no key.
  */
 export function decodeKey(
   kind: CollationKind,
   key: Uint8Array,
   start = 0,
+  end: number = key.length,
   version: number = COLLATION_VERSION,
 ): string {
   const tag = key[start] as number;
@@ -46,16 +49,14 @@ export function decodeKey(
     characters = collation(version).asciiOfPrimary;
     charactersOf = version;
   }
-  if (kind === "root") {
-    if (tag === ROOT_TAGS.STRING) rootString(key, start);
-    else compound(key, start, kind);
-  } else {
-    compound(key, start, kind);
-  }
+  const isString = kind === "root" && tag === ROOT_TAGS.STRING;
+  const reached = isString ? rootString(key, start) : compound(key, start, kind);
+  if (reached > end) throw notAKey(start);
   return out.toString(wide ? "utf8" : "latin1", 0, used);
 }
 
-function compound(key: Uint8Array, start: number, kind: CollationKind): void {
+/** Writes the value at `start`; returns the index after it. */
+function compound(key: Uint8Array, start: number, kind: CollationKind): number {
   const tags = kind === "root" ? ROOT_TAGS : RAW_TAGS;
   let depth = 0;
   let at = start;
@@ -94,14 +95,11 @@ function compound(key: Uint8Array, start: number, kind: CollationKind): void {
         if (value === tags.NULL) ascii("null");
         else if (value === tags.TRUE) ascii("true");
         else if (value === tags.FALSE) ascii("false");
-        else
-          throw new RangeError(
-            `no collation key at byte ${start}; the caller must pass bytes that an encoder of this version wrote`,
-          );
+        else throw notAKey(start);
         at++;
       }
     }
-    if (depth === 0) return;
+    if (depth === 0) return at;
     separator = 0x2c;
   }
 }
@@ -139,6 +137,7 @@ function uppercase(key: Uint8Array, i: number, first: number, escapes: boolean):
   let at = first;
   let weight = key[i] as number;
   while (weight !== END) {
+    if (i >= key.length) throw notAKey(i);
     let run = weight < RUN_LIMIT ? RUN_LIMIT - weight : 0;
     if (run === 0) {
       out[at] = (out[at] as number) & 0xdf;
@@ -170,6 +169,7 @@ function rawString(key: Uint8Array, at: number): number {
   out[used++] = QUOTE;
   let byte = key[i] as number;
   while (byte !== END) {
+    if (i >= key.length) throw notAKey(at);
     if (byte === 1) byte = (key[++i] as number) - 1;
     if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH) {
       ascii(SHORT_ESCAPES[byte] ?? `\\u00${byte.toString(16).padStart(2, "0")}`);

@@ -122,7 +122,7 @@ export function readNumber(bytes: Uint8Array, start: number): number {
       low |= group << shift;
     } else if (shift >= 0) low |= group << shift;
     else low |= group >>> -shift;
-    if ((byte & 1) === 0) break;
+    if ((byte & 1) === 0 || shift < 0) break;
     shift -= 7;
     byte = (bytes[at++] as number) ^ flip;
   }

@@ -63,7 +63,8 @@ export function groupPrefix(
   return at;
 }
 
-function notAKey(start: number): RangeError {
+/** For bytes that should be a key and are not. */
+export function notAKey(start: number): RangeError {
   return new RangeError(
     `no collation key at byte ${start}; the caller must pass bytes that an encoder of this version wrote`,
   );
