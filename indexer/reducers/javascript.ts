@@ -4,7 +4,7 @@
 //
 // A stored part is  VALUE json | OVERFLOW message | FAILED json [error, reason].
 
-import type { Bytes } from "../../btree/types.js";
+import type { Bytes } from "../../btree/index.js";
 import { decodeFailure, encodeFailure, reduceFailed } from "./failure.js";
 import { type KeyLayout, rowsText } from "./rows.js";
 import { textOf } from "./term.js";
@@ -122,7 +122,7 @@ async function reduceAll(
 ): Promise<readonly (readonly JsReduceResult[])[]> {
   if (texts.length === 0) return [];
   if (texts.length > 1 && runner.reduceBatch) return runner.reduceBatch(sources, texts);
-  return Promise.all(texts.map((text) => runner.reduce(sources, text)));
+  return Promise.all(texts.map(async (text) => runner.reduce(sources, text)));
 }
 
 /**
@@ -135,11 +135,13 @@ async function rereduceAll(
   context?: string,
 ): Promise<JsReduceResult[]> {
   const stops = lists.map(stopAmong);
-  const texts = lists.filter((_, i) => stops[i] === undefined).map((list) => `[${list.join(",")}]`);
+  const texts = lists
+    .filter((_, i) => stops[i] === undefined)
+    .map((list) => `[${list.filter((result) => typeof result === "string").join(",")}]`);
   const results =
     texts.length > 1 && runner.rereduceBatch
       ? await runner.rereduceBatch(source, texts, context)
-      : await Promise.all(texts.map((text) => runner.rereduce(source, text, context)));
+      : await Promise.all(texts.map(async (text) => runner.rereduce(source, text, context)));
   const next = results.values();
   return stops.map((stop) => stop ?? next.next().value ?? "null");
 }

@@ -3,7 +3,7 @@
 // blob itself; several stand one after the other, each behind its length as a varint.
 
 import type { CollationKind } from "../collation/index.js";
-import type { Bytes, LeafSlice, RangeParts } from "../../btree/types.js";
+import type { Bytes, LeafSlice, RangeParts } from "../../btree/index.js";
 import { invariant } from "../errors.js";
 import { rowCount, varintLength, writeVarint } from "../views/row-value.js";
 import { DistinctAccumulator } from "./approx-count-distinct.js";
@@ -126,7 +126,7 @@ class Engine {
 
   async #rereduceWithJs(groups: readonly (readonly Bytes[])[]): Promise<Bytes[]> {
     const bySlot = await Promise.all(
-      this.#kept.map((kept, slot) => {
+      this.#kept.map(async (kept, slot) => {
         if (kept.fold !== undefined) return undefined;
         const parts = groups.map((blobs) => blobs.map((blob) => this.#view(blob, slot)));
         return rereduceGroups(this.#runner(), kept.source, parts);

@@ -109,9 +109,9 @@ function combine(acc: Stats, value: Term | Stat | Stats[]): Stats {
       ? value
       : value instanceof TermObject
         ? unpack(value)
-        : isNumeric(value as Term)
+        : isNumeric(value)
           ? Stat.of(Number(value))
-          : refuse(value as Term);
+          : refuse(value);
   if (Array.isArray(acc)) return refuse(single);
   acc.add(single);
   return acc;

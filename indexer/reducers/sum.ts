@@ -86,6 +86,7 @@ export class SumAccumulator implements Accumulator {
       this.#number = sum;
       visitValues(entry, this.#visit);
       sum = this.#number;
+      if (this.#stop !== undefined) break;
     }
     this.#number = sum;
   }
@@ -123,8 +124,12 @@ export class SumAccumulator implements Accumulator {
 
   addPart(blob: Uint8Array, start: number, end: number): void {
     this.#parts.push({ blob, start, end });
-    if (this.#stop !== undefined) return;
     const { value, crash } = this.#read(blob, start, end);
+    if (this.#stop !== undefined) {
+      // The first error stays, but strict mode must hear of a later crash.
+      if (crash !== undefined) this.#stop = new SumStop(this.#stop.value, crash);
+      return;
+    }
     try {
       if (crash !== undefined) throw new SumStop(value as TermObject, crash);
       this.#add(value);

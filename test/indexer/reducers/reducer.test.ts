@@ -28,8 +28,8 @@ function jsReducer(source: string, runner: JsReduceRunner = new LocalRunner()): 
 describe("a view tree's reducer", () => {
   test("keeps nothing for _count, which the tree counts", () => {
     const reducer = createViewReducer({ specs: ["_count", "_count\n"], collation: "root" });
-    expect(reducer.reduce).toBeUndefined();
-    expect(reducer.rereduce).toBeUndefined();
+    expect("reduce" in reducer).toBe(false);
+    expect("rereduce" in reducer).toBe(false);
     expect(reducer.evaluate(1, { count: 7, slices: [], reductions: [] })).toEqual({ value: "7" });
     const [entry] = entriesOf([{ key: "1", id: "a", values: ["1", "2"] }]);
     expect(reducer.count(entry?.value ?? new Uint8Array(0), 0, entry?.value.length ?? 0)).toBe(2);
@@ -135,8 +135,8 @@ describe("a custom reduce", () => {
       (typeof leaves)[0],
       (typeof leaves)[0],
     ];
-    const reductions = (await reducer.reduce?.([b, c].filter((leaf) => leaf !== undefined))) ?? [];
-    const parts = { count: 8, slices: [a, d].filter((leaf) => leaf !== undefined), reductions };
+    const reductions = (await reducer.reduce?.([b, c])) ?? [];
+    const parts = { count: 8, slices: [a, d], reductions };
     runner.calls.length = 0;
     expect(await reducer.evaluate(0, parts)).toEqual({ value: "16173" });
     expect(await reducer.evaluate(0, parts, { descending: true })).toEqual({ value: "16173" });

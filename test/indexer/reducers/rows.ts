@@ -1,6 +1,8 @@
 // Rows in memory for the tests of reduces: a view tree's entries as leaf slices, a tree folded in any shape, and a runner
 // of custom reduces in this process.
 
+import { runInThisContext } from "node:vm";
+
 import fc from "fast-check";
 
 import type { Bytes, LeafSlice, RangeParts, Reducer } from "../../../btree/types.js";
@@ -152,8 +154,7 @@ export class LocalRunner implements JsReduceRunner {
 type ReduceFunction = (keys: unknown, values: unknown[], rereduce: boolean) => unknown;
 
 function run(source: string, keys: unknown, values: unknown[], rereduce: boolean): JsReduceResult {
-  // eslint-disable-next-line @typescript-eslint/no-implied-eval
-  const compiled = new Function(`return (${source})`)() as ReduceFunction;
+  const compiled = runInThisContext(`(${source})`) as ReduceFunction;
   try {
     return JSON.stringify(compiled(keys, values, rereduce) ?? null);
   } catch (thrown) {

@@ -109,6 +109,12 @@ describe("_sum", () => {
     const blobs = await reducer.reduce?.([slice(entriesOf(valueRows([4, { a: 1 }])))]);
     const root = (await reducer.rereduce?.([blobs ?? []]))?.[0] ?? new Uint8Array(0);
     expect(reducer.failure(root)).toMatchObject({ index: 0, error: "case_clause" });
+    const leaves = [[null], [4, { a: 1 }]].map((values) => slice(entriesOf(valueRows(values))));
+    const both = (await reducer.rereduce?.([(await reducer.reduce?.(leaves)) ?? []]))?.[0];
+    expect(reducer.failure(both ?? root)).toMatchObject({ error: "case_clause" });
+    expect(reducer.evaluate(0, { count: 3, slices: [], reductions: both ? [both] : [] })).toEqual({
+      value: JSON.stringify(error(null)),
+    });
   });
 
   test("a float sum beyond the doubles is an error value, not null", async () => {
