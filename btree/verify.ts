@@ -78,9 +78,9 @@ export interface VerifyOptions {
   /** Bytes verified so far and bytes to verify, now and then. */
   readonly onProgress?: (done: number, total: number) => void;
   /**
-   * The machine's boot id, which decides whether the unsynced slot counts.
+   * Names the present run of the machine, which decides whether the unsynced commit counts.
    *
-   * @internal
+   * @defaultValue that of this machine
    */
   readonly bootId?: string;
 }
