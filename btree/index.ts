@@ -1,7 +1,7 @@
 // The public names of the storage engine, one by one. Another folder enters btree/ through this file only.
 
 export { CANCEL, FAN_IN_MAX } from "./runs/format.js";
-export { EntryBatch } from "./runs/entry-batch.js";
+export { EntryBatch, type RawEntries } from "./runs/entry-batch.js";
 export {
   type CombinedValue,
   encodeSegment,

@@ -10,7 +10,7 @@ import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entr
 import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
 import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
 import { combineRows } from "./combine-rows.js";
-import type { DocumentFailure, EntrySet, GroupConfig, GroupSegments, Output } from "./types.js";
+import type { DocumentFailure, EntrySet, GroupConfig, GroupSegments, Output, ViewFailure } from "./types.js";
 
 const COMMA = 0x2c;
 const QUOTE = 0x22;
@@ -54,6 +54,7 @@ export class ChunkEncoder {
   #failed = 0;
   #rows = 0;
   #logs: { id: string; text: string }[] = [];
+  #documentFailure: GroupSegments["documentFailure"];
 
   constructor(config: GroupConfig) {
     this.#config = config;
@@ -88,6 +89,7 @@ export class ChunkEncoder {
       reason: failure.reason,
     });
     this.#addId(doc, ID_ERRORS);
+    this.#documentFailure ??= { id: idText(doc), error: failure.error, reason: failure.reason };
     this.#mapped++;
     this.#failed++;
   }
@@ -140,7 +142,7 @@ export class ChunkEncoder {
           batch,
           collation && { combine: (b, first, last) => combineRows(collation, b, first, last) },
         );
-        return { path: run.path, ...run.append(bytes), entries: batch.length };
+        return run.append(bytes);
       };
       const result: GroupSegments = {
         ids: segment(this.#ids),
@@ -151,6 +153,7 @@ export class ChunkEncoder {
         deleted: this.#deleted,
         failed: this.#failed,
         rows: this.#rows,
+        documentFailure: this.#documentFailure,
         logs: this.#logs,
       };
       return result;
@@ -166,6 +169,7 @@ export class ChunkEncoder {
     for (const batch of this.#views) batch.clear();
     this.#mapped = this.#unchanged = this.#deleted = this.#failed = this.#rows = 0;
     this.#logs = [];
+    this.#documentFailure = undefined;
   }
 
   #rewind(view: number, used: number, length: number): void {
@@ -301,7 +305,7 @@ export class ChunkEncoder {
     const from = this.#rowStart[row] as number;
     const length = (this.#rowEnd[row] as number) - from;
     if (seen) {
-      const name = `${tree}:${Buffer.from(bytes.buffer, bytes.byteOffset + from, length).latin1Slice()}`;
+      const name = `${tree}:${Buffer.from(bytes.buffer, bytes.byteOffset + from, length).toString("latin1")}`;
       if (seen.has(name)) return true;
       seen.add(name);
       return false;
@@ -336,15 +340,6 @@ export class ChunkEncoder {
     batch.used = start + key.length + value.length;
     batch.push(start, start + key.length, start + key.length, batch.used, doc.ordinal);
   }
-}
-
-/** A map function that failed for one document. */
-export interface ViewFailure {
-  readonly tree: number;
-  readonly kind: string;
-  readonly error: string;
-  readonly reason: string;
-  readonly stack?: string | undefined;
 }
 
 function idText(doc: DocumentRef): string {

@@ -4,6 +4,7 @@
 
 import { availableParallelism } from "node:os";
 import { resourceUsage } from "node:process";
+import type { MessagePort } from "node:worker_threads";
 
 import { Piscina } from "piscina";
 

@@ -2,6 +2,8 @@
 // an error's class does not survive the way back. Buffers are transferred, not copied.
 
 import type { BulkTarget, Bytes, Forest, RawEntries, SegmentRef } from "../../btree/index.js";
+import type { MessagePort } from "node:worker_threads";
+
 import type { FileRange } from "../sources/index.js";
 
 /** What a thread must know of a view group to map documents for it. */
@@ -17,6 +19,8 @@ export interface GroupConfig {
   readonly labels: readonly string[];
   readonly includeDesign: boolean;
   readonly limits: ReduceLimits;
+  /** Answer as CouchDB does, where a single document can fail the whole group. */
+  readonly strict: boolean;
 }
 
 /** Arithmetic of the overflow check (PROTOCOL §5). */
@@ -30,7 +34,7 @@ export interface ReduceLimits {
 export interface LineInput {
   readonly format: "documents" | "changes";
   readonly data: Uint8Array | FileRange;
-  /** Only these byte ranges of `data.path` (pairs of start, end); then `data` must be a file range. */
+  /** Only these byte ranges of `data.path` (pairs of start, end; whole lines), in place of all of `data`. */
   readonly pieces?: Float64Array | undefined;
   readonly label: string;
   readonly idField: string;
@@ -50,12 +54,13 @@ export interface KnownIndex {
   readonly path: string;
 }
 
-/** Which documents of the chunk: [from, to) by position, or just those listed. */
+/** Which documents of the chunk: [from, to) by position. */
 export interface DocumentSelection {
   readonly from: number;
   readonly to: number;
-  readonly only?: Uint32Array | undefined;
 }
+
+export const ALL_DOCUMENTS: DocumentSelection = { from: 0, to: Infinity };
 
 export interface GroupJob {
   readonly config: GroupConfig;
@@ -69,6 +74,8 @@ export interface MapTask {
   readonly input: LineInput;
   readonly groups: readonly GroupJob[];
   readonly select: DocumentSelection;
+  /** Documents already known to fail, by position: they are recorded, not mapped. */
+  readonly failures: readonly DocumentFailure[];
   readonly ordinalBase: number;
   readonly heartbeat: SharedArrayBuffer;
   readonly slot: number;
@@ -77,9 +84,9 @@ export interface MapTask {
 
 /** Per-document limits of a session. */
 export interface MapLimits {
-  readonly emitsMax: number;
-  readonly outputBytesMax: number;
-  readonly logLinesMax: number;
+  readonly emitsMax?: number;
+  readonly outputBytesMax?: number;
+  readonly logLinesMax?: number;
 }
 
 /** Slice only, and make `map_doc` lines for a view server that runs elsewhere. */
@@ -96,16 +103,30 @@ export interface EncodeTask {
   readonly prepared: PreparedLines;
   /** Reply lines in order of `prepared.mapped`. */
   readonly replies: Uint8Array;
+  /** Documents that have no reply, by position in the chunk. */
   readonly failures: readonly DocumentFailure[];
+  /** Map functions that threw, by document position in the chunk. */
+  readonly viewFailures: readonly { readonly index: number; readonly failure: ViewFailure }[];
   readonly group: GroupJob;
   readonly ordinalBase: number;
+}
+
+/** A map function that failed for one document. */
+export interface ViewFailure {
+  readonly tree: number;
+  readonly kind: string;
+  readonly error: string;
+  readonly reason: string;
+  readonly stack?: string | undefined;
 }
 
 /** Slice and hash only: what does the file hold now, and where? For snapshots that are compared with an index. */
 export interface ScanTask {
   readonly kind: "scan";
   readonly input: LineInput;
-  readonly output: Output;
+  readonly includeDesign: boolean;
+  /** The run file to write. */
+  readonly path: string;
   readonly ordinalBase: number;
 }
 
@@ -119,7 +140,7 @@ export interface MergeTask {
   readonly config: GroupConfig;
   readonly target: BulkTarget;
   readonly extentBytes: number;
-  /** Id tree only: where rows of superseded documents are cancelled, one segment per view tree. */
+  /** Id tree only: the run file for cancelling rows of superseded documents. */
   readonly cancelPath: string | undefined;
   /** Custom reduces of a view server elsewhere are asked for through this port. */
   readonly reducePort: MessagePort | undefined;
@@ -146,7 +167,7 @@ export interface ReduceRequest {
 /** Compile functions and report what is wrong with them. */
 export interface CheckTask {
   readonly kind: "check";
-  readonly sources: readonly { readonly source: string; readonly reduce: boolean }[];
+  readonly sources: readonly string[];
 }
 
 export type ThreadTask = MapTask | PrepareTask | EncodeTask | ScanTask | MergeTask | ReduceTask | CheckTask;
@@ -179,6 +200,8 @@ export interface GroupSegments {
   /** Documents with at least one failed map function. */
   readonly failed: number;
   readonly rows: number;
+  /** The first document that could not be mapped at all: what makes a whole group fail in strict mode. */
+  readonly documentFailure: { readonly id: string; readonly error: string; readonly reason: string } | undefined;
   /** `log()` calls, a bounded sample, with the document's id. */
   readonly logs: readonly { readonly id: string; readonly text: string }[];
 }
@@ -203,8 +226,6 @@ export interface PreparedLines {
   readonly mapped: Uint32Array;
   /** One `["map_doc",…]` line for each of them. */
   readonly lines: Uint8Array;
-  /** Where each line starts (one more than lines). */
-  readonly lineStarts: Uint32Array;
 }
 
 /** Verdicts on a document. */
@@ -223,8 +244,8 @@ export interface MergeResult {
   readonly forest: Forest;
   readonly bytesWritten: number;
   readonly entries: number;
-  /** Segments of cancelling rows by view tree (id tree only). */
-  readonly cancels: readonly (SegmentRef | undefined)[];
+  /** Id tree only: segments of cancelling rows for each view tree, then for the error tree. */
+  readonly cancels: readonly (readonly SegmentRef[])[];
 }
 
 export interface CheckResult {

@@ -1,0 +1,21 @@
+// Compiles functions without running them, to tell an author what is wrong and where.
+
+import { reduceSession } from "./session-cache.js";
+import type { CheckResult, CheckTask } from "./types.js";
+
+export function checkSources(task: CheckTask): CheckResult {
+  const session = reduceSession();
+  const faults: CheckResult["faults"][number][] = [];
+  for (const [index, source] of task.sources.entries()) {
+    const fault = session.compileCheck(source);
+    if (fault)
+      faults.push({
+        index,
+        message: fault.message,
+        line: fault.line,
+        column: fault.column,
+        sourceLine: fault.sourceLine,
+      });
+  }
+  return { faults };
+}

@@ -1,0 +1,62 @@
+// Reads what a task is to look at and slices it into documents. One instance a thread: buffers and columns are reused.
+
+import { FileRangeReader, sliceChanges, sliceDocuments, Slices } from "../sources/index.js";
+import type { LineInput } from "./types.js";
+
+const LF = 0x0a;
+
+export class LineReader {
+  readonly slices = new Slices();
+  readonly #ranges = new FileRangeReader();
+  /** The bytes that the last `read` sliced. */
+  lines: Uint8Array = new Uint8Array(0);
+  #buffer = new Uint8Array(0);
+
+  /**
+   * Slices the input into `slices`, valid until the next call.
+   * @throws IndexerError SOURCE_* naming file and line.
+   */
+  read(input: LineInput): Slices {
+    const data = this.#bytes(input);
+    this.lines = data;
+    const range = "path" in input.data ? input.data : undefined;
+    const origin = {
+      label: input.label,
+      path: input.pieces ? undefined : range?.path,
+      start: range?.start,
+      firstLine: input.firstLine,
+    };
+    const options = { idField: input.idField, lineBytesMax: input.lineBytesMax };
+    if (input.format === "documents") sliceDocuments(data, this.slices, options, origin);
+    else sliceChanges(data, this.slices, options, origin);
+    return this.slices;
+  }
+
+  #bytes(input: LineInput): Uint8Array {
+    if (!("path" in input.data)) return input.data;
+    if (input.pieces) return this.#pieces(input.data.path, input.data.inode, input.pieces);
+    const length = input.data.end - input.data.start;
+    if (this.#buffer.length < length) this.#buffer = new Uint8Array(length);
+    return this.#ranges.read(input.data, this.#buffer);
+  }
+
+  /** Single lines, joined by LF. */
+  #pieces(path: string, inode: string | undefined, pieces: Float64Array): Uint8Array {
+    let length = 0;
+    for (let i = 0; i < pieces.length; i += 2)
+      length += (pieces[i + 1] as number) - (pieces[i] as number) + 1;
+    if (this.#buffer.length < length) this.#buffer = new Uint8Array(length);
+    let used = 0;
+    for (let i = 0; i < pieces.length; i += 2) {
+      const start = pieces[i] as number;
+      const end = pieces[i + 1] as number;
+      this.#ranges.read(
+        { path, start, end, ...(inode === undefined ? {} : { inode }) },
+        this.#buffer.subarray(used, used + end - start),
+      );
+      used += end - start;
+      this.#buffer[used++] = LF;
+    }
+    return this.#buffer.subarray(0, used);
+  }
+}

@@ -1,0 +1,138 @@
+// Merges sorted segments of one tree, or of one key range of it, into nodes of the new index file. The id tree comes first: of a
+// document met several times it keeps the last state, and cancels the rows of the others in the view merges that follow.
+
+import {
+  CANCEL,
+  EntryBatch,
+  encodeSegment,
+  Merger,
+  openBulkSink,
+  RunFile,
+  TreeBuilder,
+  type Reducer,
+  type SegmentRef,
+} from "../../btree/index.js";
+import type { JsReduceRunner } from "../reducers/index.js";
+import { ERROR_NO_TREE, errorKey } from "../views/error-entry.js";
+import { groupReducers, ERRORS_TREE, IDS_TREE, viewTreeName } from "../views/group-reducers.js";
+import { emittedKeys, ID_DELETED, ID_ERRORS, ID_UNCHANGED } from "../views/id-entry.js";
+import { portReducer } from "./port-reducer.js";
+import { sessionReducer } from "./reduce-task.js";
+import type { MergeResult, MergeTask } from "./types.js";
+
+const STEP_ENTRIES = 8192;
+/** Cancelling rows are spilled when they take more than this. */
+const CANCEL_BYTES_MAX = 8 * 2 ** 20;
+
+export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
+  const sink = openBulkSink(task.target, { extentBytes: task.extentBytes });
+  const cancels = task.cancelPath === undefined ? undefined : new Cancels(task.cancelPath, task.config.maps.length);
+  try {
+    const builder = new TreeBuilder(sink, task.target, reducerOf(task));
+    const ids = task.tree === "ids";
+    const merger = new Merger(
+      task.segments,
+      {
+        gte: task.gte,
+        lt: task.lt,
+        ...(cancels && {
+          onSuperseded: (kb, ks, ke, vb, vs, ve, ordinal) => {
+            cancels.add(kb.subarray(ks, ke), vb.subarray(vs, ve), ordinal);
+          },
+        }),
+      },
+      (kb, ks, ke, vb, vs, ve) => {
+        if (ids && (vb[vs] as number) & (ID_DELETED | ID_UNCHANGED)) return;
+        builder.add(kb, ks, ke, vb, vs, ve);
+      },
+    );
+    while (merger.step(STEP_ENTRIES)) if (builder.needsDrain) await builder.drain();
+    const forest = await builder.finishPartition();
+    sink.flush();
+    return {
+      forest,
+      bytesWritten: sink.bytesWritten,
+      entries: merger.entriesKept,
+      cancels: cancels?.finish() ?? [],
+    };
+  } finally {
+    sink.close();
+    cancels?.close();
+    task.reducePort?.close();
+  }
+}
+
+function reducerOf(task: MergeTask): Reducer {
+  if (task.tree === "ids") return groupReducers.countsOnly(IDS_TREE);
+  if (task.tree === "errors") return groupReducers.countsOnly(ERRORS_TREE);
+  const reduces = task.config.reduces[task.tree] ?? [];
+  if (reduces.length === 0) return groupReducers.countsOnly(viewTreeName(task.tree));
+  let js: JsReduceRunner | undefined;
+  if (task.reducePort) js = portReducer(task.reducePort);
+  else if (reduces.some((source) => !source.startsWith("_")))
+    js = sessionReducer(task.config.limits, new Int32Array(task.heartbeat), task.slot);
+  const collation = task.config.collations[task.tree] ?? "root";
+  return groupReducers.viewReducer({ collation, reduces }, js, task.config.limits);
+}
+
+/** Rows of superseded documents, as cancelling entries for each view tree and for the error tree (last). */
+class Cancels {
+  readonly #path: string;
+  readonly #batches: readonly EntryBatch[];
+  readonly #views: number;
+  readonly #segments: SegmentRef[][];
+  #run: RunFile | undefined;
+
+  constructor(path: string, views: number) {
+    this.#path = path;
+    this.#views = views;
+    this.#batches = Array.from({ length: views + 1 }, () => new EntryBatch(1024));
+    this.#segments = this.#batches.map(() => []);
+  }
+
+  add(docId: Uint8Array, entry: Uint8Array, ordinal: number): void {
+    const flags = entry[0] as number;
+    for (const { tree, key } of emittedKeys(entry)) {
+      const batch = this.#batches[tree];
+      if (!batch) throw new Error("viewmill bug: an id entry names a view tree that does not exist");
+      this.#push(tree, batch, key, docId, ordinal);
+    }
+    if (flags & ID_ERRORS) {
+      const errors = this.#batches[this.#views] as EntryBatch;
+      for (let tree = 0; tree < this.#views; tree++)
+        this.#push(this.#views, errors, errorKey(docId, tree), EMPTY, ordinal);
+      this.#push(this.#views, errors, errorKey(docId, ERROR_NO_TREE), EMPTY, ordinal);
+    }
+  }
+
+  /** One list of segments for each view tree, then one for the error tree. */
+  finish(): SegmentRef[][] {
+    for (const [i, batch] of this.#batches.entries()) this.#spill(i, batch);
+    return this.#segments;
+  }
+
+  close(): void {
+    this.#run?.close();
+  }
+
+  #push(index: number, batch: EntryBatch, key: Uint8Array, docId: Uint8Array, ordinal: number): void {
+    const length = key.length + docId.length;
+    batch.ensure(length);
+    const start = batch.used;
+    batch.bytes.set(key, start);
+    batch.bytes.set(docId, start + key.length);
+    batch.used = start + length;
+    batch.push(start, start + length, start + length, start + length, ordinal, CANCEL);
+    if (batch.used > CANCEL_BYTES_MAX) this.#spill(index, batch);
+  }
+
+  #spill(index: number, batch: EntryBatch): void {
+    if (batch.length === 0) return;
+    this.#run ??= RunFile.create(this.#path);
+    batch.sort();
+    (this.#segments[index] as SegmentRef[]).push(this.#run.append(encodeSegment(batch)));
+    batch.clear();
+  }
+}
+
+const EMPTY = new Uint8Array(0);

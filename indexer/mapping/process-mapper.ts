@@ -1,0 +1,262 @@
+// Maps chunks in view servers that are processes of their own. Threads make the command lines and encode the replies; this thread only
+// moves bytes. After a death the commands that were answered are kept, and the unanswered window is run again one command at a
+// time: only a document that fails alone is guilty, and an innocent one is run twice at most.
+
+import { ProtocolError, type BatchReply } from "../../protocol/index.js";
+import { IndexerError } from "../errors.js";
+import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
+import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
+import { parseReduceReply } from "./reduce-task.js";
+import type { ServerProcess } from "./server-process.js";
+import type { ServerPool } from "./server-pool.js";
+import type { ThreadPool } from "./thread-pool.js";
+import {
+  ALL_DOCUMENTS,
+  type DocumentFailure,
+  type GroupConfig,
+  type GroupJob,
+  type GroupSegments,
+  type PreparedLines,
+  type ViewFailure,
+} from "./types.js";
+
+const EXCEPTION = "function raised exception ";
+
+export class ProcessMapper implements Mapper {
+  readonly concurrency: number;
+  readonly reducesInThreads = false;
+  readonly #threads: ThreadPool;
+  readonly #servers: ServerPool;
+
+  constructor(threads: ThreadPool, servers: ServerPool) {
+    this.#threads = threads;
+    this.#servers = servers;
+    this.concurrency = servers.size + 1;
+  }
+
+  async mapChunk(job: ChunkJob): Promise<ChunkResult> {
+    const groups: GroupSegments[][] = [];
+    let documents = 0;
+    for (const group of job.groups) {
+      const { input, signal } = job;
+      const prepared = await this.#threads.prepare(
+        { kind: "prepare", input, group, select: job.select ?? ALL_DOCUMENTS },
+        signal,
+      );
+      documents = prepared.documents;
+      groups.push([await this.#mapGroup(job, group, prepared)]);
+    }
+    return { groups, documents };
+  }
+
+  reducer(config: GroupConfig): JsReduceRunner {
+    return new ServerReducer(this.#servers, config);
+  }
+
+  async close(): Promise<void> {
+    await this.#servers.close();
+  }
+
+  async #mapGroup(job: ChunkJob, group: GroupJob, prepared: PreparedLines): Promise<GroupSegments> {
+    const run = new LineRun(prepared, job.input.label, group.config.maps.length === 1);
+    if (prepared.mapped.length > 0)
+      await this.#servers.use(group.config, job.signal, (lease) => run.run(lease));
+    const { lines: _lines, ...rest } = prepared;
+    return this.#threads.encode(
+      {
+        kind: "encode",
+        prepared: { ...rest, lines: new Uint8Array(0) },
+        replies: run.replies(),
+        failures: run.failures,
+        viewFailures: run.viewFailures,
+        group,
+        ordinalBase: job.ordinalBase,
+      },
+      job.signal,
+    );
+  }
+}
+
+/** A server on loan. `replace` ends it and brings a fresh one, configured alike. */
+export interface ServerLease {
+  readonly server: ServerProcess;
+  replace(): Promise<void>;
+}
+
+/** All `map_doc` lines of one chunk and group on their way through one server after the other, if need be. */
+class LineRun {
+  readonly failures: DocumentFailure[] = [];
+  readonly viewFailures: { index: number; failure: ViewFailure }[] = [];
+  readonly #prepared: PreparedLines;
+  readonly #label: string;
+  readonly #singleView: boolean;
+  readonly #pieces: Uint8Array[] = [];
+  readonly #starts: Uint32Array;
+  /** Commands answered or given up. */
+  #done = 0;
+
+  constructor(prepared: PreparedLines, label: string, singleView: boolean) {
+    this.#prepared = prepared;
+    this.#label = label;
+    this.#singleView = singleView;
+    this.#starts = lineStarts(prepared.lines, prepared.mapped.length);
+  }
+
+  replies(): Uint8Array {
+    const [only] = this.#pieces;
+    if (this.#pieces.length === 1 && only) return only;
+    const joined = Buffer.concat(this.#pieces);
+    return new Uint8Array(joined);
+  }
+
+  async run(lease: ServerLease): Promise<void> {
+    const count = this.#prepared.mapped.length;
+    while (this.#done < count) {
+      const failed = await this.#send(lease, count - this.#done);
+      if (!failed) continue;
+      const suspects =
+        failed.code === "PROTOCOL_UNEXPECTED_REPLY"
+          ? count - this.#done
+          : Math.max(1, (failed.sent ?? 1) - (failed.answered ?? 0));
+      await this.#oneByOne(lease, Math.min(suspects, count - this.#done));
+    }
+  }
+
+  /** Runs the suspects alone, until the guilty one is found. */
+  async #oneByOne(lease: ServerLease, suspects: number): Promise<void> {
+    for (let i = 0; i < suspects; i++) {
+      const failed = await this.#send(lease, 1);
+      if (!failed) continue;
+      this.failures.push(await this.#blame(lease, failed));
+      this.#done++;
+      if (failed.code !== "PROTOCOL_UNEXPECTED_REPLY") return;
+    }
+  }
+
+  /** Sends the next `count` commands; returns why it ended early, with a fresh server on loan. */
+  async #send(lease: ServerLease, count: number): Promise<ProtocolError | undefined> {
+    const from = this.#starts[this.#done] as number;
+    const to = this.#starts[this.#done + count] as number;
+    try {
+      this.#keep(
+        await lease.server.client.batch(this.#prepared.lines.subarray(from, to), count, {
+          fence: true,
+        }),
+      );
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      if (error.partial) this.#keep(error.partial);
+      if (count > 1) await lease.replace();
+      else await this.#keepDead(lease);
+      return error;
+    }
+  }
+
+  /** The blame needs what is known of the dead server; it is replaced afterwards. */
+  #keepDead(lease: ServerLease): Promise<void> {
+    this.#dead = lease.server;
+    return lease.replace();
+  }
+
+  #dead: ServerProcess | undefined;
+
+  #keep(reply: BatchReply): void {
+    const answered = reply.lineStarts.length - 1;
+    for (let i = 0; i < answered; i++) {
+      const start = reply.lineStarts[i] as number;
+      if (reply.replies[start + 1] === 0x22) this.#requireJson(this.#done + i);
+    }
+    for (const { index, text } of reply.logs) {
+      if (!text.startsWith(EXCEPTION)) continue;
+      const position = this.#prepared.mapped[this.#done + index];
+      if (position === undefined) continue;
+      this.viewFailures.push({
+        index: position,
+        failure: {
+          tree: this.#singleView ? 0 : -1,
+          kind: "exception",
+          error: "exception",
+          reason: text.slice(EXCEPTION.length),
+        },
+      });
+    }
+    if (answered > 0) this.#pieces.push(reply.replies);
+    this.#done += answered;
+  }
+
+  async #blame(_lease: ServerLease, failed: ProtocolError): Promise<DocumentFailure> {
+    this.#requireJson(this.#done);
+    const index = this.#prepared.mapped[this.#done] as number;
+    const dead = this.#dead;
+    const explained = await dead?.explain(failed);
+    const reason = (explained as Error).message;
+    const { stderr = "" } = explained instanceof IndexerError ? explained.details : {};
+    if (dead?.outgrown || /out of memory|OOM|allocation failed/i.test(stderr))
+      return { index, kind: "memory", error: "out_of_memory", reason };
+    if (failed.code === "PROTOCOL_TIMEOUT") return { index, kind: "timeout", error: "timeout", reason };
+    if (failed.code === "PROTOCOL_CLOSED") return { index, kind: "crash", error: "view_server_died", reason };
+    return { index, kind: "output", error: "view_server_protocol", reason };
+  }
+
+  /** A line that is not JSON is the source's fault. */
+  #requireJson(command: number): void {
+    const from = this.#starts[command] as number;
+    const to = this.#starts[command + 1] as number;
+    const text = Buffer.from(this.#prepared.lines.subarray(from, to)).toString("utf8");
+    try {
+      JSON.parse(text);
+    } catch (cause) {
+      const shown = text.slice('["map_doc",'.length, '["map_doc",'.length + 80);
+      throw new IndexerError(
+        "SOURCE_MALFORMED",
+        `${this.#label}: a document is not JSON (${(cause as Error).message}): ${shown}`,
+        { file: this.#label },
+        { cause },
+      );
+    }
+  }
+}
+
+function lineStarts(lines: Uint8Array, count: number): Uint32Array {
+  const bytes = Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength);
+  const starts = new Uint32Array(count + 1);
+  for (let i = 0; i < count; i++) starts[i + 1] = bytes.indexOf(0x0a, starts[i]) + 1;
+  return starts;
+}
+
+/** Reduces in view-server processes. A call that takes its server down fails alone. */
+class ServerReducer implements JsReduceRunner {
+  readonly #servers: ServerPool;
+  readonly #config: GroupConfig;
+
+  constructor(servers: ServerPool, config: GroupConfig) {
+    this.#servers = servers;
+    this.#config = config;
+  }
+
+  reduce(sources: readonly string[], rows: string): Promise<readonly JsReduceResult[]> {
+    return this.#call(`["reduce",${JSON.stringify(sources)},${rows},""]\n`, sources.length);
+  }
+
+  async rereduce(source: string, values: string): Promise<JsReduceResult> {
+    const [result] = await this.#call(`["rereduce",${JSON.stringify([source])},${values},""]\n`, 1);
+    return result ?? "null";
+  }
+
+  #call(line: string, count: number): Promise<readonly JsReduceResult[]> {
+    return this.#servers.use(this.#config, undefined, async (lease) => {
+      try {
+        const { replies } = await lease.server.client.batch(Buffer.from(line), 1);
+        return parseReduceReply(Buffer.from(replies).toString("utf8"), count);
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+        const dead = lease.server;
+        await lease.replace();
+        const { message } = (await dead.explain(error)) as Error;
+        const failure = { error: "os_process_error", reason: message };
+        return Array.from({ length: count }, () => failure);
+      }
+    });
+  }
+}

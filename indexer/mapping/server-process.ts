@@ -1,0 +1,186 @@
+// One view server in a process of its own (execa), spoken to over the pipelined client. Its life: started, configured for a group by
+// reset, add_lib and add_fun, used, and when it dies or misbehaves, replaced by its owner.
+
+import { readFileSync } from "node:fs";
+
+import { execa, parseCommandString } from "execa";
+
+import { ProtocolClient, ProtocolError, streamTransport } from "../../protocol/index.js";
+import { IndexerError } from "../errors.js";
+import { compilationError } from "./session-cache.js";
+import type { GroupConfig } from "./types.js";
+
+const OPTIONS = {
+  stdin: "pipe",
+  stdout: "pipe",
+  stderr: "pipe",
+  buffer: false,
+  reject: false,
+  extendEnv: false,
+  forceKillAfterDelay: 500,
+} as const;
+
+function start(command: ServerCommand) {
+  return execa(command.file, command.args, { ...OPTIONS, env: command.env });
+}
+
+const STDERR_TAIL = 2000;
+const MEMORY_INTERVAL_MS = 100;
+
+/** How to start a view server. */
+export interface ServerCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Our own view server, fenced: no environment, Node's permission flag where this Node has it. */
+export function ownServer(heapMb: number): ServerCommand {
+  const program = new URL("../../viewserver/main.js", import.meta.url);
+  return {
+    file: process.execPath,
+    args: [`--max-old-space-size=${heapMb}`, program.pathname],
+    env: {},
+  };
+}
+
+/** A command line as a person writes it. It inherits PATH and HOME only. */
+export function parseServerCommand(line: string): ServerCommand {
+  const [file, ...args] = parseCommandString(line);
+  if (file === undefined)
+    throw new IndexerError("INDEXER_SERVER_NOT_FOUND", "--server needs a command, e.g. --server 'couchjs main.js'");
+  const env: Record<string, string> = {};
+  for (const name of ["PATH", "HOME", "LANG"]) {
+    const value = process.env[name];
+    if (value !== undefined) env[name] = value;
+  }
+  return { file, args, env };
+}
+
+export interface ServerProcessOptions {
+  readonly timeoutMs: number;
+  /** Resident memory, in MiB, beyond which the process is killed (Linux only). */
+  readonly memoryMb: number;
+}
+
+export class ServerProcess {
+  readonly client: ProtocolClient;
+  readonly #child: ReturnType<typeof start>;
+  readonly #command: ServerCommand;
+  #stderr = "";
+  #configured: string | undefined;
+  #memory: NodeJS.Timeout | undefined;
+  #outgrown = false;
+  #exit: { exitCode?: number | undefined; signal?: string | undefined; code?: string | undefined } | undefined;
+
+  constructor(command: ServerCommand, options: ServerProcessOptions) {
+    this.#command = command;
+    this.#child = start(command);
+    void this.#child.then((result) => {
+      clearInterval(this.#memory);
+      this.#exit = { exitCode: result.exitCode, signal: result.signal, code: result.code };
+    });
+    this.#child.stderr.setEncoding("utf8");
+    this.#child.stderr.on("data", (text: string) => {
+      this.#stderr = (this.#stderr + text).slice(-STDERR_TAIL);
+    });
+    this.client = new ProtocolClient(streamTransport(this.#child.stdout, this.#child.stdin), {
+      timeoutMs: options.timeoutMs,
+    });
+    if (process.platform === "linux") this.#watchMemory(options.memoryMb * 2 ** 20);
+  }
+
+  /** True when the process was killed for its size. */
+  get outgrown(): boolean {
+    return this.#outgrown;
+  }
+
+  /** True until the client closed. */
+  get usable(): boolean {
+    return this.client.state === "open";
+  }
+
+  /**
+   * Makes the server hold the group's map functions.
+   * @throws IndexerError INDEXER_DDOC_COMPILATION, INDEXER_SERVER_NOT_FOUND, INDEXER_SERVER_EXITED, INDEXER_SERVER_TIMEOUT.
+   */
+  async configure(config: GroupConfig): Promise<void> {
+    if (this.#configured === config.key) return;
+    this.#configured = undefined;
+    const { reduceLimit, threshold, ratio } = config.limits;
+    try {
+      await this.client.prompt([
+        "reset",
+        {
+          reduce_limit: reduceLimit,
+          reduce_limit_threshold: threshold,
+          reduce_limit_ratio: ratio,
+          timeout: 5000,
+        },
+      ]);
+      if (config.lib !== undefined) await this.client.prompt(["add_lib", JSON.parse(config.lib)]);
+      for (const [tree, source] of config.maps.entries()) {
+        try {
+          await this.client.prompt(["add_fun", source]);
+        } catch (error) {
+          if (error instanceof ProtocolError && error.code === "PROTOCOL_ERROR_REPLY")
+            throw compilationError(config, tree, ["error", error.id, error.reason]);
+          throw error;
+        }
+      }
+    } catch (error) {
+      throw await this.explain(error);
+    }
+    this.#configured = config.key;
+  }
+
+  /** Turns a failure of the client into an error that says what happened to the process. */
+  async explain(error: unknown): Promise<unknown> {
+    if (!(error instanceof ProtocolError)) return error;
+    const line = [this.#command.file, ...this.#command.args].join(" ");
+    if (error.code === "PROTOCOL_TIMEOUT")
+      return new IndexerError("INDEXER_SERVER_TIMEOUT", `the view server (${line}) gave no answer in time`, {}, { cause: error });
+    if (error.code !== "PROTOCOL_CLOSED")
+      return new IndexerError("INDEXER_SERVER_PROTOCOL", `the view server (${line}) broke the protocol: ${error.message}`, {}, { cause: error });
+    await this.#child;
+    const { exitCode, signal, code } = this.#exit ?? {};
+    if (code === "ENOENT" || code === "EACCES")
+      return new IndexerError("INDEXER_SERVER_NOT_FOUND", `the view server cannot be started: ${line} (${code})`, {}, { cause: error });
+    const how = signal === undefined ? `exited with code ${String(exitCode)}` : `was ended by ${signal}`;
+    const tail = this.#stderr.trim();
+    return new IndexerError(
+      "INDEXER_SERVER_EXITED",
+      `the view server (${line}) ${how}${tail === "" ? "" : `; its last words: ${tail}`}`,
+      {
+        ...(exitCode === undefined ? {} : { exitCode }),
+        ...(signal === undefined ? {} : { signal }),
+        stderr: tail,
+      },
+      { cause: error },
+    );
+  }
+
+  /** Ends the process and waits until it is gone. */
+  async stop(): Promise<void> {
+    this.client.close();
+    clearInterval(this.#memory);
+    this.#child.kill("SIGKILL");
+    await this.#child;
+  }
+
+  #watchMemory(bytesMax: number): void {
+    this.#memory = setInterval(() => {
+      const { pid } = this.#child;
+      if (pid === undefined) return;
+      let pages: number;
+      try {
+        pages = Number(readFileSync(`/proc/${pid}/statm`, "latin1").split(" ")[1]);
+      } catch {
+        return;
+      }
+      if (pages * 4096 <= bytesMax) return;
+      this.#outgrown = true;
+      this.#child.kill("SIGKILL");
+    }, MEMORY_INTERVAL_MS).unref();
+  }
+}

@@ -1,0 +1,159 @@
+// Maps chunks in threads. The heartbeat names the document at which a thread died; that document is run once more, alone, in a fresh
+// thread, and is guilty only if it fails there too. The documents before it are run once more, those after it for the first time.
+
+import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
+import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
+import { ThreadDeath, type ThreadPool } from "./thread-pool.js";
+import {
+  ALL_DOCUMENTS,
+  type DocumentFailure,
+  type GroupConfig,
+  type MapLimits,
+  type MapResult,
+  type ReduceRequest,
+} from "./types.js";
+
+/** A document's death as an error record. */
+export function deathFailure(index: number, death: Pick<ThreadDeath, "reason" | "message">): DocumentFailure {
+  const error = { timeout: "timeout", memory: "out_of_memory", crash: "view_server_died" }[death.reason];
+  return { index, kind: death.reason, error, reason: `The document ${death.message}` };
+}
+
+export class ThreadMapper implements Mapper {
+  readonly concurrency: number;
+  readonly reducesInThreads = true;
+  readonly #pool: ThreadPool;
+  readonly #limits: MapLimits;
+
+  constructor(pool: ThreadPool, limits: MapLimits = {}) {
+    this.#pool = pool;
+    this.#limits = limits;
+    this.concurrency = pool.threads + 1;
+  }
+
+  async mapChunk(job: ChunkJob): Promise<ChunkResult> {
+    const parts: MapResult[] = [];
+    const { from, to } = job.select ?? ALL_DOCUMENTS;
+    await this.#range(job, from, to, parts, []);
+    return {
+      groups: job.groups.map((_, g) => parts.flatMap((part) => part.groups[g] ?? [])),
+      documents: parts[0]?.documents ?? 0,
+    };
+  }
+
+  reducer(config: GroupConfig): JsReduceRunner {
+    return new PooledReducer(this.#pool, config);
+  }
+
+  /** The pool belongs to whoever made it. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #range(
+    job: ChunkJob,
+    from: number,
+    to: number,
+    parts: MapResult[],
+    failures: readonly DocumentFailure[],
+  ): Promise<void> {
+    try {
+      parts.push(await this.#map(job, from, to, failures));
+      return;
+    } catch (error) {
+      if (!(error instanceof ThreadDeath)) throw error;
+      const suspect = error.beat - 1;
+      // Died outside user code, or on a document that is already set aside: not something a document can be blamed for.
+      if (suspect < from) throw error;
+      if (suspect > from) await this.#range(job, from, suspect, parts, []);
+      await this.#alone(job, suspect, parts);
+      if (suspect + 1 < to) await this.#range(job, suspect + 1, to, parts, []);
+    }
+  }
+
+  async #alone(job: ChunkJob, index: number, parts: MapResult[]): Promise<void> {
+    try {
+      parts.push(await this.#map(job, index, index + 1, []));
+    } catch (error) {
+      if (!(error instanceof ThreadDeath)) throw error;
+      parts.push(await this.#map(job, index, index + 1, [deathFailure(index, error)]));
+    }
+  }
+
+  #map(
+    job: ChunkJob,
+    from: number,
+    to: number,
+    failures: readonly DocumentFailure[],
+  ): Promise<MapResult> {
+    const { input, groups, ordinalBase, signal } = job;
+    // A run file holds the segments of one part; the others get names of their own.
+    const named = groups.map((group) =>
+      group.output.kind === "run" && from > 0
+        ? { ...group, output: { kind: "run" as const, path: `${group.output.path}.${from}` } }
+        : group,
+    );
+    return this.#pool.map(
+      {
+        kind: "map",
+        input,
+        groups: named,
+        select: { from, to },
+        failures,
+        ordinalBase,
+        mapLimits: this.#limits,
+      },
+      signal,
+    );
+  }
+}
+
+/** Reduces in pool threads. A call that takes its thread down fails alone. */
+class PooledReducer implements JsReduceRunner {
+  readonly #pool: ThreadPool;
+  readonly #config: GroupConfig;
+
+  constructor(pool: ThreadPool, config: GroupConfig) {
+    this.#pool = pool;
+    this.#config = config;
+  }
+
+  async reduce(sources: readonly string[], rows: string): Promise<readonly JsReduceResult[]> {
+    const [results] = await this.#run([{ rereduce: false, sources, input: rows }]);
+    return results ?? [];
+  }
+
+  async rereduce(source: string, values: string): Promise<JsReduceResult> {
+    const [results] = await this.#run([{ rereduce: true, sources: [source], input: values }]);
+    return results?.[0] ?? "null";
+  }
+
+  reduceBatch(
+    sources: readonly string[],
+    rows: readonly string[],
+  ): Promise<readonly (readonly JsReduceResult[])[]> {
+    return this.#run(rows.map((input) => ({ rereduce: false, sources, input })));
+  }
+
+  async rereduceBatch(source: string, values: readonly string[]): Promise<readonly JsReduceResult[]> {
+    const results = await this.#run(
+      values.map((input) => ({ rereduce: true, sources: [source], input })),
+    );
+    return results.map(([result]) => result ?? "null");
+  }
+
+  async #run(requests: readonly ReduceRequest[]): Promise<readonly (readonly JsReduceResult[])[]> {
+    try {
+      return await this.#pool.reduce({ kind: "reduce", requests, limits: this.#config.limits });
+    } catch (error) {
+      if (!(error instanceof ThreadDeath)) throw error;
+      if (requests.length > 1) {
+        const each: (readonly JsReduceResult[])[] = [];
+        for (const request of requests) each.push(...(await this.#run([request])));
+        return each;
+      }
+      const failure = { error: error.reason, reason: `The reduce function ${error.message}` };
+      return requests.map(({ sources }) => sources.map(() => failure));
+    }
+  }
+}

@@ -1,0 +1,172 @@
+// The first build of a group: sorted runs on disk, one k-way merge a tree, each node written once.
+//
+// 1. Chunks are mapped into sorted segments, and recorded in feed order (run-progress.ts).
+// 2. The id runs are merged: of a document met several times the last state stays, rows of the others are cancelled.
+// 3. The view runs and the error runs are merged, with those cancels. Each tree is cut into as many key ranges as there are threads.
+// 4. The upper levels are put above the ranges, the roots adopted, the checkpoint committed, the runs removed.
+
+import { join } from "node:path";
+import { MessageChannel } from "node:worker_threads";
+
+import { assembleForests, openBulkSink, splitters, type SegmentRef, type TreeRoot } from "../../btree/index.js";
+import type { Mapper } from "../mapping/mapper.js";
+import { serveReducer } from "../mapping/port-reducer.js";
+import { ThreadDeath, type ThreadPool } from "../mapping/thread-pool.js";
+import type { MergeResult, MergeTask } from "../mapping/types.js";
+import { encodeState, type GroupIndex, type GroupState } from "./group-index.js";
+import { ERRORS_TREE, groupReducers, IDS_TREE, viewTreeName } from "./group-reducers.js";
+import type { RunProgress } from "./run-progress.js";
+
+/** A tree with fewer entries is merged in one piece. */
+const PARTITION_ENTRIES_MIN = 50_000;
+const EXTENT_BYTES = 256 * 1024;
+/** Below this a single writer appends exactly, so that small files have no gaps. */
+const PARALLEL_ENTRIES_MIN = 200_000;
+
+export interface MergeContext {
+  readonly threads: ThreadPool;
+  readonly mapper: Mapper;
+  readonly signal: AbortSignal | undefined;
+  readonly onMerged: (entries: number, total: number) => void;
+}
+
+/** Merges everything recorded in `progress` into the group's empty file and commits it with `state`. */
+export async function finishBulkLoad(
+  group: GroupIndex,
+  progress: RunProgress,
+  state: GroupState,
+  context: MergeContext,
+): Promise<void> {
+  const load = new BulkMerge(group, progress, context);
+  const roots = await load.run();
+  group.store.adopt(roots, encodeState(state));
+  await group.store.commit({ sync: true });
+  progress.remove();
+}
+
+class BulkMerge {
+  readonly #group: GroupIndex;
+  readonly #progress: RunProgress;
+  readonly #context: MergeContext;
+  readonly #target;
+  readonly #extentBytes: number;
+  readonly #total: number;
+  #merged = 0;
+
+  constructor(group: GroupIndex, progress: RunProgress, context: MergeContext) {
+    this.#group = group;
+    this.#progress = progress;
+    this.#context = context;
+    this.#target = group.store.bulk();
+    this.#total = Array.from({ length: group.config.maps.length + 2 }, (_, i) => progress.segments(i))
+      .flat()
+      .reduce((sum, { entries }) => sum + entries, 0);
+    this.#extentBytes = this.#total < PARALLEL_ENTRIES_MIN ? 0 : EXTENT_BYTES;
+  }
+
+  async run(): Promise<Map<string, TreeRoot | undefined>> {
+    const roots = new Map<string, TreeRoot | undefined>();
+    const views = this.#group.config.maps.length;
+    const ids = await this.#mergeTree("ids", this.#progress.segments(0));
+    roots.set(IDS_TREE, await this.#assemble(IDS_TREE, ids));
+    const cancels = Array.from({ length: views + 1 }, (_, i) => ids.flatMap((part) => part.cancels[i] ?? []));
+
+    const jobs: (() => Promise<void>)[] = [
+      async () => {
+        const parts = await this.#mergeTree("errors", [...this.#progress.segments(1), ...(cancels[views] ?? [])]);
+        roots.set(ERRORS_TREE, await this.#assemble(ERRORS_TREE, parts));
+      },
+    ];
+    for (let tree = 0; tree < views; tree++) {
+      jobs.push(async () => {
+        const parts = await this.#mergeTree(tree, [...this.#progress.segments(tree + 2), ...(cancels[tree] ?? [])]);
+        roots.set(viewTreeName(tree), await this.#assemble(viewTreeName(tree), parts));
+      });
+    }
+    // With exact appends there can be one writer at a time; else all trees share the threads.
+    if (this.#extentBytes === 0) for (const job of jobs) await job();
+    else await Promise.all(jobs.map((job) => job()));
+    return roots;
+  }
+
+  async #mergeTree(tree: MergeTask["tree"], segments: readonly SegmentRef[]): Promise<MergeResult[]> {
+    const used = segments.filter(({ entries }) => entries > 0);
+    if (used.length === 0) return [];
+    const entries = used.reduce((sum, ref) => sum + ref.entries, 0);
+    const parts =
+      this.#extentBytes === 0 || entries < PARTITION_ENTRIES_MIN ? 1 : this.#context.threads.threads;
+    const bounds = parts === 1 ? [] : splitters(used, parts);
+    const edges = [undefined, ...bounds, undefined];
+    return Promise.all(
+      edges.slice(1).map((lt, i) => this.#mergePart(tree, used, edges[i], lt, i)),
+    );
+  }
+
+  async #mergePart(
+    tree: MergeTask["tree"],
+    segments: readonly SegmentRef[],
+    gte: Uint8Array | undefined,
+    lt: Uint8Array | undefined,
+    part: number,
+  ): Promise<MergeResult> {
+    const { mapper, onMerged } = this.#context;
+    const custom =
+      typeof tree === "number" &&
+      (this.#group.config.reduces[tree] ?? []).some((source) => !source.startsWith("_"));
+    const task = { tree, segments, gte, lt, cancelName: `cancel-${part}.run` };
+    let result: MergeResult;
+    try {
+      result = await this.#runMerge(task, custom && !mapper.reducesInThreads);
+    } catch (error) {
+      // A reduce function took the merging thread down: once more, with every call where it can only fail alone.
+      if (!(error instanceof ThreadDeath) || !custom) throw error;
+      result = await this.#runMerge(task, true);
+    }
+    this.#merged += result.entries;
+    onMerged(this.#merged, this.#total);
+    return result;
+  }
+
+  async #runMerge(
+    task: Pick<MergeTask, "tree" | "segments" | "gte" | "lt"> & { cancelName: string },
+    reduceElsewhere: boolean,
+  ): Promise<MergeResult> {
+    const { threads, mapper, signal } = this.#context;
+    const { cancelName, ...what } = task;
+    const channel = reduceElsewhere ? new MessageChannel() : undefined;
+    if (channel) serveReducer(channel.port1, mapper.reducer(this.#group.config));
+    try {
+      return await threads.merge(
+        {
+          kind: "merge",
+          ...what,
+          config: this.#group.config,
+          target: this.#target,
+          extentBytes: this.#extentBytes,
+          cancelPath: task.tree === "ids" ? join(this.#progress.folder, cancelName) : undefined,
+          reducePort: channel?.port2,
+        },
+        signal,
+      );
+    } finally {
+      channel?.port1.close();
+    }
+  }
+
+  async #assemble(name: string, parts: readonly MergeResult[]): Promise<TreeRoot | undefined> {
+    const forests = parts.map(({ forest }) => forest).filter(({ entries }) => entries > 0);
+    if (forests.length === 0) return undefined;
+    const sink = openBulkSink(this.#target, { extentBytes: 0 });
+    try {
+      const reducer =
+        name === IDS_TREE || name === ERRORS_TREE
+          ? groupReducers.countsOnly(name)
+          : (this.#group.reducers[Number(name.slice("view:".length))] ?? groupReducers.countsOnly(name));
+      const root = await assembleForests(sink, this.#target, reducer, forests);
+      sink.flush();
+      return root;
+    } finally {
+      sink.close();
+    }
+  }
+}

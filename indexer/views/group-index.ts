@@ -1,0 +1,151 @@
+// One view group's index file: its trees, and the checkpoint that is atomic with them.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+
+import { Store, type NodeCache, type Reducer, type Snapshot } from "../../btree/index.js";
+import { COLLATION_VERSION } from "../collation/index.js";
+import { IndexerError } from "../errors.js";
+import type { GroupConfig, ReduceLimits } from "../mapping/types.js";
+import type { JsReduceRunner, ViewReducer } from "../reducers/index.js";
+import { treeLabel, type ViewGroupSpec } from "./design-document.js";
+import { ERRORS_TREE, groupReducers, IDS_TREE } from "./group-reducers.js";
+import { indexFileName } from "./manifest.js";
+
+/** Kept in the index file with every commit. */
+export interface GroupState {
+  readonly format: 1;
+  readonly signature: string;
+  readonly collation: number;
+  /** Everything up to this sequence is in the trees; null before the first build has ended. */
+  readonly seq: string | null;
+  /** The source's identity when `seq` was taken. */
+  readonly source: string | null;
+  readonly purgeSeq: string | null;
+}
+
+export const DEFAULT_REDUCE_LIMITS: ReduceLimits = { reduceLimit: true, threshold: 5000, ratio: 2 };
+
+export interface GroupOpenOptions {
+  readonly dir: string;
+  readonly spec: ViewGroupSpec;
+  readonly generation: number;
+  readonly mode: "write" | "read";
+  readonly cache: NodeCache;
+  readonly limits: ReduceLimits;
+  readonly strict: boolean;
+  /** Runs the group's custom reduces. */
+  readonly js: (config: GroupConfig) => JsReduceRunner;
+}
+
+export class GroupIndex {
+  readonly spec: ViewGroupSpec;
+  readonly config: GroupConfig;
+  readonly path: string;
+  readonly store: Store;
+  readonly reducers: readonly (ViewReducer | Reducer)[];
+
+  private constructor(
+    spec: ViewGroupSpec,
+    config: GroupConfig,
+    path: string,
+    store: Store,
+    reducers: readonly (ViewReducer | Reducer)[],
+  ) {
+    this.spec = spec;
+    this.config = config;
+    this.path = path;
+    this.store = store;
+    this.reducers = reducers;
+  }
+
+  /**
+   * Opens the group's file; in write mode makes an empty one when there is none.
+   * @throws IndexerError INDEXER_NO_INDEX in read mode when there is none; BtreeError.
+   */
+  static async open(options: GroupOpenOptions): Promise<GroupIndex> {
+    const { spec, limits, cache } = options;
+    const config = groupConfig(spec, limits, options.strict);
+    const custom = spec.trees.some((tree) => tree.reduces.some(({ source }) => !source.startsWith("_")));
+    const js = custom ? options.js(config) : undefined;
+    const views = spec.trees.map((tree) =>
+      tree.reduces.length === 0
+        ? groupReducers.countsOnly(`view:${tree.number}`)
+        : groupReducers.viewReducer(
+            { collation: tree.collation, reduces: tree.reduces.map(({ source }) => source) },
+            js,
+            limits,
+          ),
+    );
+    const reducers = (name: string): Reducer => {
+      if (name === IDS_TREE || name === ERRORS_TREE) return groupReducers.countsOnly(name);
+      return views[Number(name.slice("view:".length))] ?? groupReducers.countsOnly(name);
+    };
+    const path = join(options.dir, indexFileName(spec.signature, options.generation));
+    let store: Store;
+    if (existsSync(path)) store = await Store.open(path, { mode: options.mode, reducers, cache });
+    else if (options.mode === "write")
+      store = await Store.create(path, { state: encodeState(emptyState(spec)), reducers, cache });
+    else throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, { file: path });
+    const group = new GroupIndex(spec, config, path, store, views);
+    const { format, collation } = group.state;
+    if (format > 1 || collation > COLLATION_VERSION) {
+      store.close();
+      throw new IndexerError(
+        "INDEXER_FORMAT_UNSUPPORTED",
+        `${path} was written with index format ${format}, collation ${collation}; this version knows 1 and ${COLLATION_VERSION}. Use a newer viewmill.`,
+        { file: path },
+      );
+    }
+    return group;
+  }
+
+  /** The checkpoint as last applied in this process. */
+  get state(): GroupState {
+    return decodeState(this.store.state);
+  }
+
+  /** A snapshot with its own checkpoint. */
+  snapshot(): { readonly trees: Snapshot; readonly state: GroupState } {
+    const trees = this.store.snapshot();
+    return { trees, state: decodeState(trees.state) };
+  }
+
+  close(): void {
+    this.store.close();
+  }
+}
+
+function emptyState(spec: ViewGroupSpec): GroupState {
+  return {
+    format: 1,
+    signature: spec.signature,
+    collation: COLLATION_VERSION,
+    seq: null,
+    source: null,
+    purgeSeq: null,
+  };
+}
+
+export function encodeState(state: GroupState): Uint8Array {
+  return Buffer.from(JSON.stringify(state));
+}
+
+export function decodeState(bytes: Uint8Array): GroupState {
+  return JSON.parse(Buffer.from(bytes).toString("utf8")) as GroupState;
+}
+
+/** What mapping threads must know of the group. */
+export function groupConfig(spec: ViewGroupSpec, limits: ReduceLimits, strict: boolean): GroupConfig {
+  return {
+    key: `${spec.signature}:${JSON.stringify([limits, strict])}`,
+    strict,
+    lib: spec.lib,
+    maps: spec.trees.map((tree) => tree.map),
+    collations: spec.trees.map((tree) => tree.collation),
+    reduces: spec.trees.map((tree) => tree.reduces.map(({ source }) => source)),
+    labels: spec.trees.map(treeLabel),
+    includeDesign: spec.includeDesign,
+    limits,
+  };
+}

@@ -1,0 +1,51 @@
+// The reducer of each tree of an index file, by tree name: id and error trees count entries, view trees count rows and keep the
+// reductions of their views.
+
+import type { Reducer } from "../../btree/index.js";
+import { createViewReducer, type JsReduceRunner, type ViewReducer } from "../reducers/index.js";
+import { rowCount } from "./row-value.js";
+
+export const IDS_TREE = "ids";
+export const ERRORS_TREE = "errors";
+
+export function viewTreeName(number: number): string {
+  return `view:${number}`;
+}
+
+const ENTRIES: Reducer = { count: () => 1 };
+const ROWS: Reducer = { count: rowCount };
+
+/** What a view tree's reducer is made from. */
+export interface TreeReduceSpec {
+  readonly collation: "root" | "raw";
+  readonly reduces: readonly string[];
+}
+
+export interface ReduceLimitOptions {
+  readonly reduceLimit: boolean | "log";
+  readonly threshold: number;
+  readonly ratio: number;
+}
+
+function countsOnly(tree: string): Reducer {
+  return tree === IDS_TREE || tree === ERRORS_TREE ? ENTRIES : ROWS;
+}
+
+function viewReducer(
+  spec: TreeReduceSpec,
+  js: JsReduceRunner | undefined,
+  limits: ReduceLimitOptions,
+): ViewReducer {
+  return createViewReducer({
+    specs: spec.reduces,
+    collation: spec.collation,
+    limits,
+    ...(js === undefined ? {} : { js }),
+  });
+}
+
+export const groupReducers = {
+  /** For readers that never ask for reductions. */
+  countsOnly,
+  viewReducer,
+};

@@ -1,0 +1,66 @@
+// Where map and reduce functions run: threads and view-server processes, made when they are first needed.
+
+import type { Mapper } from "../mapping/mapper.js";
+import { ProcessMapper } from "../mapping/process-mapper.js";
+import { ServerPool } from "../mapping/server-pool.js";
+import { ownServer, parseServerCommand, type ServerCommand } from "../mapping/server-process.js";
+import { ThreadMapper } from "../mapping/thread-mapper.js";
+import { ThreadPool } from "../mapping/thread-pool.js";
+import type { GroupConfig } from "../mapping/types.js";
+import type { JsReduceRunner } from "../reducers/index.js";
+
+export interface RuntimeOptions {
+  /** `threads`: in this process, for functions that are trusted not to break it. `processes`: in view servers. */
+  readonly mapIn: "threads" | "processes";
+  /** Command line of a view server; our own when absent. */
+  readonly server: string | undefined;
+  readonly threads: number;
+  readonly timeoutMs: number;
+  readonly heapMb: number;
+  readonly memoryMb: number;
+}
+
+export class MappingRuntime {
+  readonly #options: RuntimeOptions;
+  #threads: ThreadPool | undefined;
+  #mapper: Mapper | undefined;
+
+  constructor(options: RuntimeOptions) {
+    this.#options = options;
+  }
+
+  get threads(): ThreadPool {
+    const { threads, timeoutMs, heapMb, memoryMb } = this.#options;
+    this.#threads ??= new ThreadPool({ threads, timeoutMs, heapMb, growthMb: memoryMb });
+    return this.#threads;
+  }
+
+  get mapper(): Mapper {
+    this.#mapper ??= this.#options.mapIn === "threads" ? new ThreadMapper(this.threads) : this.#processes();
+    return this.#mapper;
+  }
+
+  /** A mapper whose faults stay in child processes; undefined when `mapper` is one. */
+  get isolated(): (() => Mapper) | undefined {
+    return this.#options.mapIn === "threads" ? () => this.#processes() : undefined;
+  }
+
+  /** Custom reduces of a group. The mapper is made at the first call. */
+  reducer(config: GroupConfig): JsReduceRunner {
+    return {
+      reduce: (sources, rows) => this.mapper.reducer(config).reduce(sources, rows),
+      rereduce: (source, values) => this.mapper.reducer(config).rereduce(source, values),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#mapper?.close();
+    await this.#threads?.close();
+  }
+
+  #processes(): ProcessMapper {
+    const { server, threads, timeoutMs, heapMb, memoryMb } = this.#options;
+    const command: ServerCommand = server === undefined ? ownServer(heapMb) : parseServerCommand(server);
+    return new ProcessMapper(this.threads, new ServerPool(command, threads, { timeoutMs, memoryMb }));
+  }
+}

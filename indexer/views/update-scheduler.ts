@@ -1,0 +1,94 @@
+// One update at a time for a directory; whoever asks while one runs waits for the next, which begins after they asked. So a query
+// waits for exactly the changes that were there when it began, and any number of queries share one update.
+
+import type { GroupIndex } from "./group-index.js";
+
+interface Waiting {
+  readonly group: GroupIndex;
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class UpdateScheduler {
+  readonly #update: (groups: readonly GroupIndex[]) => Promise<void>;
+  #waiting = new Map<string, Waiting>();
+  #running: Promise<void> | undefined;
+  #runningGroups = new Set<string>();
+
+  /** @param update - brings groups up to the state of the source at the time of the call. */
+  constructor(update: (groups: readonly GroupIndex[]) => Promise<void>) {
+    this.#update = update;
+  }
+
+  /** True while the group is being updated. */
+  isRunning(signature: string): boolean {
+    return this.#runningGroups.has(signature);
+  }
+
+  /** Queries that wait for the group's next update. */
+  isAwaited(signature: string): boolean {
+    return this.#waiting.has(signature);
+  }
+
+  /** Resolves when the group holds all changes that the source had at the time of this call. */
+  fresh(group: GroupIndex): Promise<void> {
+    const { signature } = group.spec;
+    let waiting = this.#waiting.get(signature);
+    if (!waiting) {
+      let resolve: () => void = () => undefined;
+      let reject: (error: unknown) => void = () => undefined;
+      const promise = new Promise<void>((res, rej) => {
+        resolve = res;
+        reject = rej;
+      });
+      promise.catch(() => undefined);
+      waiting = { group, promise, resolve, reject };
+      this.#waiting.set(signature, waiting);
+      this.#running ??= this.#run();
+    }
+    return waiting.promise;
+  }
+
+  /** Runs `work` while no update runs. */
+  async exclusive<T>(work: () => Promise<T>): Promise<T> {
+    while (this.#running) await this.#running;
+    let result: T | undefined;
+    let failed: { error: unknown } | undefined;
+    this.#running = work().then(
+      (value) => {
+        result = value;
+      },
+      (error: unknown) => {
+        failed = { error };
+      },
+    );
+    await this.#running;
+    this.#running = this.#waiting.size > 0 ? this.#run() : undefined;
+    if (failed) throw failed.error;
+    return result as T;
+  }
+
+  /** Resolves when nothing runs and nobody waits. */
+  async idle(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    // Those who ask in the same turn are served together.
+    await Promise.resolve();
+    while (this.#waiting.size > 0) {
+      const batch = [...this.#waiting.values()];
+      this.#waiting = new Map();
+      this.#runningGroups = new Set(batch.map(({ group }) => group.spec.signature));
+      try {
+        await this.#update(batch.map(({ group }) => group));
+        for (const { resolve } of batch) resolve();
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+      this.#runningGroups = new Set();
+    }
+    this.#running = undefined;
+  }
+}
