@@ -89,8 +89,15 @@ export class TreeCrafter {
     return new TreeCrafter(storage, store, reducer);
   }
 
-  /** A leaf; `pointerRows` makes the last value an out-of-line one that claims so many rows. */
-  leaf(entries: readonly (readonly [string, string])[], low = "", pointerRows?: number): ChildRef {
+  /**
+   * A leaf. `pointerRows` makes the last value an out-of-line one that claims so many rows; `whole` stores all keys without
+   * what they share.
+   */
+  leaf(
+    entries: readonly (readonly [string, string])[],
+    low = "",
+    { pointerRows, whole = false }: { pointerRows?: number; whole?: boolean } = {},
+  ): ChildRef {
     const writer = new LeafWriter(1024);
     const sink = this.#store.sink();
     let previous = new Uint8Array(0);
@@ -98,7 +105,7 @@ export class TreeCrafter {
     for (const [i, [keyText, valueText]] of entries.entries()) {
       const key = Uint8Array.from(bytesOf(keyText));
       const value = bytesOf(valueText);
-      const shared = sharedPrefix(previous, key);
+      const shared = whole ? 0 : sharedPrefix(previous, key);
       if (pointerRows !== undefined && i === entries.length - 1) {
         const pointer = new Uint8Array(24);
         const offset = appendValue(sink, value, 0, value.length);

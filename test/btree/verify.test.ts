@@ -334,15 +334,39 @@ describe("nodes that are whole but wrong", () => {
     ]);
   });
 
-  test("bounds of children out of order, and compression that hides what is shared", async () => {
+  test("bounds of children out of order", async () => {
     const craft = await TreeCrafter.begin(countingReducer);
     const leaves = ["", "c", "b"].map((low) => craft.leaf([[`${low}z`, "x"]], low));
     const root = craft.inner(leaves, 1);
 
     const report = await verifyStore(await craft.finish("counts", root, 1), { reducers });
 
-    expect(whats(report)).toContain("keys are not in ascending order");
-    expect(report.faults[0]?.offset).toBe(root.offset);
+    expect(report.faults[0]).toEqual({
+      offset: root.offset,
+      tree: "counts",
+      what: "keys are not in ascending order",
+    });
+  });
+
+  test("compression that hides what keys share, which a search would stumble over", async () => {
+    const craft = await TreeCrafter.begin(countingReducer);
+    const root = craft.leaf(a, "", { whole: true });
+
+    const report = await verifyStore(await craft.finish("counts", root, 0), { reducers });
+
+    expect(whats(report)).toEqual(["keys share more bytes than their compression says"]);
+  });
+
+  test("a node of another height than its parent's place for it", async () => {
+    const craft = await TreeCrafter.begin(countingReducer);
+    const child = craft.inner([craft.leaf(a)], 3);
+    const root = craft.inner([child], 2);
+
+    const report = await verifyStore(await craft.finish("counts", root, 2), { reducers });
+
+    expect(report.faults).toEqual([
+      { offset: child.offset, tree: "counts", what: "a node of height 3 where 1 was expected" },
+    ]);
   });
 
   test("counts, live bytes and reductions that are not those of the node", async () => {
@@ -395,7 +419,7 @@ describe("nodes that are whole but wrong", () => {
 
   test("an out-of-line value that counts for other rows than its entry says", async () => {
     const craft = await TreeCrafter.begin(countingReducer);
-    const root = craft.leaf([["k", "long value"]], "", 40);
+    const root = craft.leaf([["k", "long value"]], "", { pointerRows: 40 });
 
     const report = await verifyStore(await craft.finish("counts", root, 0), { reducers });
 
