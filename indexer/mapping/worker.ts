@@ -63,7 +63,8 @@ export default async function work(task: ThreadTask): Promise<unknown> {
   const buffers = new Set<ArrayBuffer>();
   collectBuffers(reply, buffers);
   if (buffers.size === 0) return reply;
-  return {
+  // Piscina's type names its symbols by their private names.
+  const movable: object = {
     get [Piscina.transferableSymbol](): readonly ArrayBuffer[] {
       return [...buffers];
     },
@@ -71,4 +72,5 @@ export default async function work(task: ThreadTask): Promise<unknown> {
       return reply;
     },
   };
+  return Piscina.move(movable as Parameters<typeof Piscina.move>[0]);
 }

@@ -67,7 +67,7 @@ export function rowCount(bytes: Uint8Array, start: number, end: number): number 
   const flags = bytes[start] as number;
   if ((flags & ROW_DUPS) === 0) return 1;
   const cursor = new ByteCursor(bytes, start + 1, end);
-  if (flags & ROW_KEY_TEXT) cursor.pos += cursor.varint();
+  if (flags & ROW_KEY_TEXT) cursor.take(cursor.varint());
   return cursor.varint();
 }
 
