@@ -6,7 +6,8 @@
 
 import type { Bytes } from "../../btree/index.js";
 import { decodeFailure, encodeFailure, reduceFailed } from "./failure.js";
-import { type KeyLayout, rowsText } from "./rows.js";
+import type { KeyLayout } from "./rows.js";
+import { rowsText } from "./rows-text.js";
 import { textOf } from "./term.js";
 import type {
   EvaluateOptions,

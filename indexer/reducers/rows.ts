@@ -1,10 +1,9 @@
-// Reads the rows of leaf slices: key text, document id, and the values of an entry in the order in which CouchDB
-// hands them to reduces: the values of one document and key come last first there (VIEWS §5, §15).
+// Reads the entries of leaf slices: key text, document id, and the values in the order in which CouchDB hands them
+// to reduces: the values of one document and key come last first there (VIEWS §5, §15).
 
 import { type CollationKind, decodeKey, keyEnd } from "../collation/index.js";
 import { ByteCursor, ROW_DUPS, ROW_KEY_TEXT } from "../views/row-value.js";
 import { textOf } from "./term.js";
-import type { LeafRows } from "./types.js";
 
 /** Where keys lie in tree keys: `[partition] collation key, document id`. */
 export interface KeyLayout {
@@ -20,7 +19,7 @@ export type ValueVisitor = (bytes: Uint8Array, start: number, end: number) => vo
 export function visitValues(entry: Uint8Array, visit: ValueVisitor): void {
   const flags = entry[0] as number;
   const cursor = new ByteCursor(entry, 1);
-  if (flags & ROW_KEY_TEXT) cursor.pos += cursor.varint();
+  if (flags & ROW_KEY_TEXT) cursor.take(cursor.varint());
   if ((flags & ROW_DUPS) === 0) {
     visit(entry, cursor.pos, entry.length);
     return;
@@ -50,32 +49,4 @@ export function keyText(layout: KeyLayout, key: Uint8Array, entry: Uint8Array): 
 /** Bytes of the document id in a tree key. */
 export function docIdOf(layout: KeyLayout, key: Uint8Array): Uint8Array {
   return key.subarray(keyEnd(layout.collation, key, layout.keyStart(key)));
-}
-
-/**
- * The rows of slices as the text `[[[key,id],value],…]`, in ascending order, or descending when `reverse`.
- * The values of one document and key come last first either way.
- */
-export function rowsText(layout: KeyLayout, slices: readonly LeafRows[], reverse: boolean): string {
-  const rows: string[] = [];
-  let head = "";
-  const visit: ValueVisitor = (bytes, start, end) => {
-    rows.push(`${head}${textOf(bytes, start, end)}]`);
-  };
-  const row = (slice: LeafRows, i: number): void => {
-    const key = slice.key(i);
-    const entry = slice.value(i);
-    const id = JSON.stringify(textOf(docIdOf(layout, key)));
-    head = `[[${keyText(layout, key, entry)},${id}],`;
-    visitValues(entry, visit);
-  };
-  if (reverse) {
-    for (let s = slices.length - 1; s >= 0; s--) {
-      const slice = slices[s] as LeafRows;
-      for (let i = slice.length - 1; i >= 0; i--) row(slice, i);
-    }
-  } else {
-    for (const slice of slices) for (let i = 0; i < slice.length; i++) row(slice, i);
-  }
-  return `[${rows.join(",")}]`;
 }

@@ -31,8 +31,11 @@ describe("a view tree's reducer", () => {
     expect("reduce" in reducer).toBe(false);
     expect("rereduce" in reducer).toBe(false);
     expect(reducer.evaluate(1, { count: 7, slices: [], reductions: [] })).toEqual({ value: "7" });
-    const [entry] = entriesOf([{ key: "1", id: "a", values: ["1", "2"] }]);
-    expect(reducer.count(entry?.value ?? new Uint8Array(0), 0, entry?.value.length ?? 0)).toBe(2);
+    for (const key of ["1", '"a\\u0000"']) {
+      const [entry] = entriesOf([{ key, id: "a", values: ["1", "2"] }]);
+      const value = entry?.value ?? new Uint8Array(0);
+      expect(reducer.count(value, 0, value.length)).toBe(2);
+    }
   });
 
   test("keeps a small sum in two bytes", () => {
@@ -118,6 +121,33 @@ describe("a custom reduce", () => {
       ],
     });
     expect(second).toEqual({ rereduce: false, rows: [[[{ b: 1, a: 2 }, "é"], { x: "y" }]] });
+  });
+
+  test("sees any key, id and value as they are", async () => {
+    const text = fc.string({ unit: "binary" }).filter((s) => !/\p{Surrogate}/u.test(s));
+    const row = fc.record({
+      key: fc.oneof(text, fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }))),
+      id: text,
+      value: fc.oneof(text, fc.jsonValue()),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 30 }), async (rows) => {
+        const runner = new LocalRunner();
+        const entries = rows.map(({ key, id, value }) =>
+          entriesOf([{ key: JSON.stringify(key), id, values: [JSON.stringify(value)] }]),
+        );
+        await jsReducer(SUM, runner).reduce?.([slice(entries.flat())]);
+        expect(runner.calls).toEqual([
+          {
+            rereduce: false,
+            rows: JSON.parse(
+              JSON.stringify(rows.map(({ key, id, value }) => [[key, id], value])),
+            ) as unknown,
+          },
+        ]);
+      }),
+      RUNS,
+    );
   });
 
   test("sees raw rows of a query against the direction of the scan, then stored results, then the last rereduce", async () => {
