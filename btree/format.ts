@@ -6,9 +6,9 @@ export const MAGIC = Uint8Array.of(0x56, 0x49, 0x45, 0x57, 0x4d, 0x49, 0x4c, 0x4
 /** Version of the format this code writes; it reads this one and refuses newer ones. */
 export const FORMAT_VERSION = 1;
 
-/** Header slots A, B and C stand at 0, 4096 and 8192; records begin at 12288. */
+/** Header slots A, B, C and D stand at 0, 4096, 8192 and 12288; records begin at 16384. */
 export const SLOT_BYTES = 4096;
-export const SLOT_COUNT = 3;
+export const SLOT_COUNT = 4;
 export const DATA_START = SLOT_BYTES * SLOT_COUNT;
 
 /** Frame of a record: checksum u32, payload length u32, kind u8. */

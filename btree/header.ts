@@ -1,5 +1,5 @@
-// The header slots. Three of 4096 bytes stand at the start of the file: A and B take turns at synced commits, C is written
-// without a sync and trusted only while the machine that wrote it is up. A slot, all numbers little-endian:
+// The header slots. Four of 4096 bytes stand at the start of the file: A and B take turns at synced commits, C and D at commits
+// without a sync; those two are trusted only while the machine that wrote them is up. A slot, all numbers little-endian:
 //
 //   0 magic (8) · 8 format version u32 · 12 crc u32 · 16 salt (16) · 32 commit number u64 · 40 roots record: offset u64 · 48 size u32
 //   52 slot number u32 · 56 file length u64 · 64 leaf bytes u32 · 68 inner bytes u32 · 72 value bytes max u32
@@ -19,8 +19,18 @@ import type { Bytes } from "./types.js";
 const SLOT_USED_BYTES = 256;
 const BOOT_ID_BYTES_MAX = 64;
 
-/** Index of the slot that is written without a sync. */
-export const SOFT_SLOT = 2;
+/** Slots from this index on are written without a sync. */
+const SOFT_SLOTS_START = 2;
+
+/** True for slots that outlast the process but not the machine. */
+export function isSoftSlot(slot: number): boolean {
+  return slot >= SOFT_SLOTS_START;
+}
+
+/** The other of the two slots that take turns. */
+export function otherSlot(slot: number): number {
+  return slot ^ 1;
+}
 
 export interface Header {
   readonly slot: number;
@@ -92,14 +102,14 @@ export function readSlots(storage: StorageBackend): SlotContent[] {
 }
 
 /**
- * The headers that may be trusted, newest first: those of A and B, and that of C when the machine has not been restarted since
- * it was written, for then the system still has, or has written, all that came before it.
+ * The headers that may be trusted, newest first: those of A and B, and those of C and D when the machine has not been restarted
+ * since they were written, for then the system still has, or has written, all that came before.
  */
 export function trustedHeaders(slots: readonly SlotContent[], bootId: string): Header[] {
   const headers: Header[] = [];
   for (const slot of slots) {
     if (typeof slot === "string" || "newerVersion" in slot) continue;
-    if (slot.slot === SOFT_SLOT && (bootId === "" || slot.bootId !== bootId)) continue;
+    if (isSoftSlot(slot.slot) && (bootId === "" || slot.bootId !== bootId)) continue;
     headers.push(slot);
   }
   return headers.sort((a, b) => b.commit - a.commit);

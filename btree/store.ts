@@ -19,7 +19,7 @@ import {
   SLOT_BYTES,
   type TreeFormat,
 } from "./format.js";
-import { currentBootId, encodeSlot, readSlots, SOFT_SLOT, trustedHeaders, type Header, type SlotContent } from "./header.js";
+import { currentBootId, encodeSlot, isSoftSlot, otherSlot, readSlots, trustedHeaders, type Header, type SlotContent } from "./header.js";
 import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
@@ -34,7 +34,7 @@ export interface StoreOptions {
   readonly reducers: (tree: string) => Reducer;
   /** @defaultValue the one that all stores of this thread share */
   readonly cache?: NodeCache;
-  /** Names the present run of the machine. For tests of what happens after a restart. @internal */
+  /** Names the present run of the machine. @defaultValue what the system says; for tests of restarts */
   readonly bootId?: string;
 }
 
@@ -105,7 +105,9 @@ export class Store {
   #header: Header;
   #rootsCommitted: Roots;
   #syncedCommit: number;
-  #nextSlot: number;
+  /** Slots of the last synced commit and of the last other one: the next of each kind takes the other place. */
+  #syncedSlot: number;
+  #softSlot: number;
   #fallback: boolean;
   #snapshots = 0;
   #applying = false;
@@ -118,7 +120,7 @@ export class Store {
     options: StoreOptions,
     header: Header,
     roots: Roots,
-    cursor: { end: number; nextSlot: number; fallback: boolean },
+    cursor: { end: number; syncedSlot: number; softSlot: number; fallback: boolean },
   ) {
     this.#storage = storage;
     this.#mode = mode;
@@ -129,8 +131,9 @@ export class Store {
     this.#header = header;
     this.#roots = roots;
     this.#rootsCommitted = roots;
-    this.#syncedCommit = header.slot === SOFT_SLOT ? -1 : header.commit;
-    this.#nextSlot = cursor.nextSlot;
+    this.#syncedCommit = isSoftSlot(header.slot) ? -1 : header.commit;
+    this.#syncedSlot = cursor.syncedSlot;
+    this.#softSlot = cursor.softSlot;
     this.#fallback = cursor.fallback;
     const next = new BigUint64Array(this.#next);
     next[0] = BigInt(cursor.end);
@@ -168,7 +171,12 @@ export class Store {
       bootId: "",
     };
     const roots: Roots = { state: options.state, trees: new Map() };
-    const store = new Store(storage, "write", options, header, roots, { end: DATA_START, nextSlot: 0, fallback: false });
+    const store = new Store(storage, "write", options, header, roots, {
+      end: DATA_START,
+      syncedSlot: 1,
+      softSlot: 3,
+      fallback: false,
+    });
     store.#syncedCommit = -1;
     try {
       await store.commit({ sync: true });
@@ -213,7 +221,8 @@ export class Store {
     const continued = { ...header, commit: Math.max(header.commit, newestCommit) };
     const store = new Store(storage, options.mode, options, continued, roots, {
       end,
-      nextSlot: 1 - found.durableSlot,
+      syncedSlot: found.syncedSlot,
+      softSlot: found.softSlot,
       fallback,
     });
     if (fallback || continued.commit !== header.commit) store.#syncedCommit = -1;
@@ -298,7 +307,7 @@ export class Store {
     const rootsOffset = this.#log.append(record);
     this.#log.flush();
     const header: Header = {
-      slot: sync ? this.#nextSlot : SOFT_SLOT,
+      slot: otherSlot(sync ? this.#syncedSlot : this.#softSlot),
       commit: this.#header.commit + 1,
       rootsOffset,
       rootsSize: record.length,
@@ -319,7 +328,9 @@ export class Store {
     this.#fallback = false;
     if (sync) {
       this.#syncedCommit = header.commit;
-      this.#nextSlot = 1 - header.slot;
+      this.#syncedSlot = header.slot;
+    } else {
+      this.#softSlot = header.slot;
     }
   }
 
@@ -460,8 +471,9 @@ interface FoundCommit {
   readonly suspect: boolean;
   /** Greatest commit number of any readable slot. */
   readonly newestCommit: number;
-  /** The slot of the newest durable commit, which the next synced one must not overwrite. */
-  readonly durableSlot: number;
+  /** Slots of the newest usable commit of each kind, which the next one of that kind must not overwrite. */
+  readonly syncedSlot: number;
+  readonly softSlot: number;
 }
 
 /** The newest commit whose roots are there; with `known`, its header alone when it is not newer than that. */
@@ -477,7 +489,8 @@ function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundC
       suspect: failure !== undefined || slots.includes("damaged"),
       newestCommit,
       // Slots before this one point to damaged roots.
-      durableSlot: headers.slice(i).find((other) => other.slot !== SOFT_SLOT)?.slot ?? 1,
+      syncedSlot: headers.slice(i).find((other) => !isSoftSlot(other.slot))?.slot ?? 1,
+      softSlot: headers.slice(i).find((other) => isSoftSlot(other.slot))?.slot ?? 3,
     };
     if (header.commit <= known) return { ...found, roots: NO_ROOTS };
     try {
