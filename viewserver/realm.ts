@@ -8,6 +8,7 @@ import { createLogs } from "./realm/logs.js";
 import { createMime } from "./realm/mime.js";
 import { createModules } from "./realm/modules.js";
 import { createRender } from "./realm/render.js";
+import { createRecorder } from "./realm/trace.js";
 import { createReplies } from "./realm/replies.js";
 import type { Core, Limits } from "./realm/types.js";
 
@@ -29,8 +30,9 @@ const coreScript = new Script(
   const modules = (${createModules.toString()})(describe);
   const mime = (${createMime.toString()})();
   const render = (${createRender.toString()})(describe, logs, mime);
+  const recorder = (${createRecorder.toString()})();
   for (const f of [mime.provides, mime.registerType, render.start, render.send, render.getRow]) Object.freeze(f);
-  const core = (${createCore.toString()})(limits, describe, logs, replies, modules, mime, render);
+  const core = (${createCore.toString()})(limits, describe, logs, replies, modules, mime, render, recorder);
   (${freezeIntrinsics.toString()})();
   return core;
 })`,

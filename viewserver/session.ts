@@ -4,7 +4,7 @@
 import { ViewServerError } from "./errors.js";
 import { limitsOf, type RowExchange, type SessionOptions } from "./options.js";
 import { needsFreeze } from "./purity.js";
-import { createCoreRealm, createUserRealm, type UserRealm } from "./realm.js";
+import { createCoreRealm, createUserRealm } from "./realm.js";
 import type { Core } from "./realm/types.js";
 import { ReduceCache } from "./reduce-cache.js";
 import { modulesFor } from "./modules.js";
@@ -45,14 +45,15 @@ export interface ReduceReply {
   readonly error?: { readonly id: string; readonly reason: string };
 }
 
+interface Compiled {
+  readonly fn: unknown;
+  readonly helpers: object;
+  readonly prepared: Prepared;
+}
+
 /** What couchjs on SpiderMonkey ends with after a fatal error. */
 const FATAL_EXIT = 255;
 const MAP_DOC = '["map_doc",';
-
-interface MapFunction {
-  readonly prepared: Prepared;
-  readonly withRequire: boolean;
-}
 
 /**
  * Runs the functions of design documents, isolated from the process and from each other.
@@ -70,7 +71,7 @@ export class Session {
   readonly #kind: PrepareKind;
   readonly #reduces: ReduceCache;
   readonly #tracer: Tracer;
-  #functions: MapFunction[] = [];
+  #functions: Prepared[] = [];
   #disposed = false;
 
   /** @throws RangeError for a limit that is not a whole number of 0 or more. */
@@ -160,7 +161,7 @@ export class Session {
     return lines.map((line) => {
       const fn = line.kind === "exception" ? this.#functions[line.fn] : undefined;
       if (fn === undefined || line.kind !== "exception") return line;
-      const stack = this.#tracer.trace(fn.prepared, fn.withRequire, docText, line.name, line.message);
+      const stack = this.#tracer.trace(fn, docText, line.name, line.message);
       return stack === undefined ? line : { ...line, stack };
     });
   }
@@ -178,7 +179,7 @@ export class Session {
   /** Whether a source compiles to a function, without adding it. */
   compileCheck(source: string): CompileError | undefined {
     this.#check();
-    const made = this.#compile(source, this.#kind, () => this.#core.reduceHelpers(), undefined);
+    const made = this.#compile(source, () => this.#core.reduceHelpers(), undefined);
     return "error" in made ? made.error : undefined;
   }
 
@@ -240,23 +241,20 @@ export class Session {
   #addFunction(source: unknown): string {
     if (!source) return '["error","not_found","missing function"]';
     const text = typeof source === "string" ? source : JSON.stringify(source);
-    const known = prepare(text, this.#kind);
-    const withRequire = true;
-    const made = this.#compile(text, this.#kind, () => this.#core.mapHelpers(withRequire), () => this.#core.libText());
+    const made = this.#compile(text, () => this.#core.mapHelpers(), () => this.#core.libText());
     if ("error" in made) return compilationReply(made.error, text);
     this.#core.addMap(made.fn, made.helpers);
-    if (!("error" in known)) this.#functions.push({ prepared: known, withRequire });
-    this.#core.setFreezing(this.#functions.some((f) => needsFreeze(f.prepared)));
+    this.#functions.push(made.prepared);
+    this.#core.setFreezing(this.#functions.some(needsFreeze));
     return "true";
   }
 
   #compile(
     source: string,
-    kind: PrepareKind,
     helpersFor: () => object,
     root: (() => string) | undefined,
-  ): { fn: unknown; helpers: object; realm: UserRealm } | { error: CompileError } {
-    const prepared = prepare(source, kind);
+  ): Compiled | { error: CompileError } {
+    const prepared = prepare(source, this.#kind);
     if ("error" in prepared) return prepared;
     const realm = createUserRealm();
     const helpers = helpersFor();
@@ -280,14 +278,14 @@ export class Session {
         this.#core.supplyModule(helpers, module.id, value, error);
       }
     }
-    return { fn, helpers, realm };
+    return { fn, helpers, prepared };
   }
 
   #supplyReduces(sources: readonly unknown[]): string | undefined {
     for (const source of sources) {
       if (!source) return '["error","not_found","missing function"]';
       const text = typeof source === "string" ? source : JSON.stringify(source);
-      const fn = this.#reduces.find(text, () => this.#compile(text, this.#kind, () => this.#core.reduceHelpers(), undefined));
+      const fn = this.#reduces.find(text, () => this.#compile(text, () => this.#core.reduceHelpers(), undefined));
       if ("error" in fn) return compilationReply(fn.error, text);
       this.#core.supplyReduce(fn.fn);
     }
@@ -321,7 +319,7 @@ export class Session {
     if (state[0] === "reply") return state[1];
     if (state[0] === "compile") {
       const source = state[1];
-      const made = this.#compile(source, this.#kind, () => this.#core.ddocHelpers(), () => this.#core.ddocRoot());
+      const made = this.#compile(source, () => this.#core.ddocHelpers(), () => this.#core.ddocRoot());
       if ("error" in made) return compilationReply(made.error, source);
       this.#core.ddocSupply(made.fn);
     }

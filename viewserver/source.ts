@@ -21,6 +21,10 @@ export interface Prepared {
   readonly code: string;
   readonly script: Script;
   readonly program: Program;
+  /** Where anonymous function statements are put in parentheses. */
+  readonly wraps: readonly Wrap[];
+  /** Appended so that the script's value is the function: `;name` for a declared one. */
+  readonly tail: string;
 }
 
 export type PrepareKind = "function" | "declared" | "module";
@@ -35,7 +39,7 @@ class Refused extends Error {
   }
 }
 
-interface Wrap {
+export interface Wrap {
   readonly start: number;
   readonly end: number;
 }
@@ -103,6 +107,8 @@ export function prepare(source: string, kind: PrepareKind): Prepared | Refusal {
 function prepareAnew(source: string, kind: PrepareKind): Prepared | Refusal {
   let program: Program;
   let code: string;
+  let wraps: readonly Wrap[];
+  let tail = "";
   try {
     const parser = new AnonymousFunctions(
       {
@@ -116,16 +122,18 @@ function prepareAnew(source: string, kind: PrepareKind): Prepared | Refusal {
     );
     program = parser.parse();
     refuseForbidden(program);
-    code = withParentheses(source, parser.anonymous);
+    wraps = parser.anonymous;
+    code = withParentheses(source, wraps);
     if (kind === "module") code = `(function (module, exports, require) {${code}\n})`;
-    else if (kind === "declared") code += declaredName(program);
+    else if (kind === "declared") tail = declaredName(program);
+    code += tail;
     // Once more, the very text that V8 will see, by the plain parser: the two must mean the same program.
     refuseForbidden(Parser.parse(code, { ecmaVersion: "latest", sourceType: "script", allowHashBang: false }));
   } catch (e) {
     return { error: located(source, e) };
   }
   try {
-    return { source, code, program, script: new Script(code, { filename: "function" }) };
+    return { source, code, program, wraps, tail, script: new Script(code, { filename: "function" }) };
   } catch (e) {
     const text = e instanceof Error || typeof e === "object" ? String((e as Error).message) : String(e);
     return { error: { message: `SyntaxError: ${text}` } };

@@ -2,6 +2,7 @@
 // the replies, all with intrinsics no user code has touched. Evaluated from source text in the documents' realm, whose
 // intrinsics are frozen afterwards; so it may refer only to its parameters.
 import type { Core, Describe, Limits, Logs, Mime, ModuleProgram, Modules, Render, Replies, Slot } from "./types.js";
+import type { Recorder } from "./trace.js";
 
 export function createCore(
   limits: Limits,
@@ -11,6 +12,7 @@ export function createCore(
   modules: Modules,
   mime: Mime,
   render: Render,
+  recorder: Recorder,
 ): Core {
   type Value = Record<string, unknown>;
   type Fn = (...args: unknown[]) => unknown;
@@ -296,9 +298,9 @@ export function createCore(
     setFreezing(on) {
       freezing = on;
     },
-    mapHelpers(withRequire) {
+    mapHelpers() {
       const slot = newSlot(slots.length);
-      return makeHelpers(slot, emitInto(slot), withRequire ? { views: { lib } } : undefined, {});
+      return makeHelpers(slot, emitInto(slot), { views: { lib } }, {});
     },
     addMap(fn, helpers) {
       const slot = (owners.get(helpers) as Helpers).slot;
@@ -315,18 +317,27 @@ export function createCore(
       return mapDocument(doc);
     },
     mapOpened: () => mapDocument(command()[1]),
+    traceHelpers(name) {
+      const slot = newSlot(-1);
+      const helpers = makeHelpers(slot, emitInto(slot), { views: { lib } }, {}) as Value;
+      freeze(recorder.calls);
+      helpers[name] = recorder.calls;
+      helpers["log"] = () => undefined;
+      return helpers;
+    },
     trace(fn, helpers, docText) {
       const slot = (owners.get(helpers) as Helpers).slot;
-      slot.rows = [];
+      recorder.reset();
       try {
         const doc: unknown = parse(docText);
         deepFreeze(doc);
         (fn as Fn)(doc);
-        return "";
+        return "[]";
       } catch (e) {
-        return describe.text(e);
+        return stringify([...logs.nameAndMessage(e), recorder.text()]);
       } finally {
         slot.rows = [];
+        slot.exceeded = "";
       }
     },
     reduceHelpers() {

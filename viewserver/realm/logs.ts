@@ -22,7 +22,16 @@ export function createLogs(limits: Limits, describe: Describe): Logs {
     if (dropped > 0) add({ kind: "log", fn: -1, text: `log_limit: ${dropped} further log lines were dropped` });
     dropped = 0;
   };
+  const nameAndMessage = (thrown: unknown): [string, string] => {
+    const name = describe.field(thrown, "name");
+    const message = describe.field(thrown, "message");
+    return [
+      typeof name === "string" ? name : typeof thrown,
+      typeof message === "string" ? message : describe.text(thrown),
+    ];
+  };
   return {
+    nameAndMessage,
     begin() {
       if (dropped > 0) close();
       count = 0;
@@ -43,15 +52,8 @@ export function createLogs(limits: Limits, describe: Describe): Logs {
       add({ kind: "log", fn, text });
     },
     exception(fn, text, thrown, docId) {
-      const name = describe.field(thrown, "name");
-      const message = describe.field(thrown, "message");
-      const entry: Entry = {
-        kind: "exception",
-        fn,
-        text,
-        name: typeof name === "string" ? name : typeof thrown,
-        message: typeof message === "string" ? message : describe.text(thrown),
-      };
+      const [name, message] = nameAndMessage(thrown);
+      const entry: Entry = { kind: "exception", fn, text, name, message };
       if (docId !== undefined) entry.docId = docId;
       add(entry);
     },

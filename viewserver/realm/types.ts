@@ -13,11 +13,13 @@ export interface Core {
   setLib(json: string): void;
   setFreezing(on: boolean): void;
   /** Globals for the map function that will be number `index`. */
-  mapHelpers(withRequire: boolean): object;
+  mapHelpers(): object;
   addMap(fn: unknown, helpers: object): void;
   mapText(docText: string): string;
   mapOpened(): string;
-  /** Only where the host reports what went wrong: what `functionIndex` throws for a document, in an instrumented realm. */
+  /** Globals for an instrumented copy, its recorder under `name`. */
+  traceHelpers(name: string): object;
+  /** Runs the copy; answers JSON text `[name, message, stack]` of what it throws. */
   trace(fn: unknown, helpers: object, docText: string): string;
   reduceHelpers(): object;
   dropReduces(): void;
@@ -65,6 +67,7 @@ export interface Describe {
 }
 
 export interface Logs {
+  nameAndMessage(thrown: unknown): [string, string];
   begin(): void;
   log(fn: number, value: unknown): void;
   exception(fn: number, text: string, thrown: unknown, docId: string | undefined): void;
