@@ -2,7 +2,8 @@
 
 import type { LineFile } from "./line-file.js";
 import { LINE_BYTES_MAX_DEFAULT, type LineOrigin } from "./line-errors.js";
-import { sliceChanges, sliceDocuments, type SliceOptions } from "./slice.js";
+import { sliceChanges } from "./slice-changes.js";
+import { sliceDocuments, type SliceOptions } from "./slice.js";
 import type { Slices } from "./slices.js";
 
 export interface FileFeed {

@@ -144,7 +144,7 @@ function words(random: Random, bytes: number, foreign: boolean): string {
   while (size < bytes) {
     const word = foreign && random.below(3) === 0 ? random.pick(FOREIGN_WORDS) : random.pick(WORDS);
     const more = 1 + Buffer.byteLength(word);
-    if (foreign && size + more > bytes + SPREAD_BYTES / 2) break;
+    if (foreign && size + more > bytes + SPREAD_BYTES / 5) break;
     text += ` ${word}`;
     size += more;
   }
