@@ -43,11 +43,12 @@ export class LineSplitter {
   #queueHead = 0;
   #chunk: Buffer | undefined;
   #position = 0;
-  /** The beginning of a line whose LF has not come: the first `#carried` bytes of `#carry`. */
+  /**
+   * The beginning of a line whose LF has not come: the first `#carried` bytes of `#carry`. That is the tail of a chunk, without
+   * room at its end, or a buffer of ours.
+   */
   #carry: Buffer | undefined;
   #carried = 0;
-  /** `#carry` is a buffer of ours with room at its end, not the tail of a chunk. */
-  #carryOwned = false;
   #failure: ProtocolError | undefined;
 
   /** How many lines the last block has. */
@@ -158,7 +159,6 @@ export class LineSplitter {
     if (total > this.#lineBytesMax) this.#failTooLong(total);
     if (this.#carry === undefined) {
       this.#carry = bytes;
-      this.#carryOwned = false;
     } else {
       this.#append(this.#carry, bytes, Math.max(2 * total, GATHER_BYTES_MIN));
     }
@@ -183,11 +183,10 @@ export class LineSplitter {
 
   #append(carry: Buffer, bytes: Buffer, capacity: number): Buffer {
     let target = carry;
-    if (!this.#carryOwned || carry.length < this.#carried + bytes.length) {
+    if (carry.length < this.#carried + bytes.length) {
       target = Buffer.allocUnsafeSlow(capacity);
       target.set(carry.subarray(0, this.#carried));
       this.#carry = target;
-      this.#carryOwned = true;
     }
     target.set(bytes, this.#carried);
     return target;

@@ -8,6 +8,7 @@ import {
   type ProtocolClientOptions,
   streamTransport,
 } from "../../protocol/index.js";
+import { READY } from "./servers/line-server.js";
 
 export interface ServerChild {
   readonly client: ProtocolClient;
@@ -16,7 +17,7 @@ export interface ServerChild {
   readonly exited: Promise<unknown[]>;
 }
 
-/** Runs `use` with a fresh child and kills it afterwards. */
+/** Runs `use` with a fresh child that has started, and kills it afterwards. */
 export async function withServer<T>(
   program: string,
   options: ProtocolClientOptions,
@@ -25,8 +26,19 @@ export async function withServer<T>(
   const path = fileURLToPath(new URL(`./servers/${program}.js`, import.meta.url));
   const child = spawn(process.execPath, [path], { stdio: ["pipe", "pipe", "inherit"] });
   const exited = once(child, "exit");
-  const client = new ProtocolClient(streamTransport(child.stdout, child.stdin), options);
+  let ready: () => void = () => undefined;
+  const started = new Promise<void>((resolve) => {
+    ready = resolve;
+  });
+  const client = new ProtocolClient(streamTransport(child.stdout, child.stdin), {
+    ...options,
+    onLog: (text) => {
+      if (text === READY) ready();
+      else options.onLog?.(text);
+    },
+  });
   try {
+    if (program !== "exits-at-start") await started;
     return await use({ client, child, exited });
   } finally {
     client.close();

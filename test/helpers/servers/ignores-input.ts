@@ -1,7 +1,8 @@
 // Closes its input and lives on without a word.
 
 import { closeSync } from "node:fs";
-import { hang } from "./line-server.js";
+import { hang, print, READY } from "./line-server.js";
 
 closeSync(0);
+print(`["log","${READY}"]\n`);
 hang();

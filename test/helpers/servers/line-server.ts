@@ -3,6 +3,9 @@
 
 import { readSync, writeSync } from "node:fs";
 
+/** What a server logs when it has started, so that no test depends on how long that takes. */
+export const READY = "ready";
+
 /** A command as the server sees it. */
 export interface Received {
   readonly name: string;
@@ -11,11 +14,12 @@ export interface Received {
 }
 
 /**
- * Answers each command with the text that `answer` returns (its LFs included), or `behave` where that is undefined. Returns at
- * the end of the input.
+ * Logs READY, and answers each command with the text that `answer` returns (its LFs included), or `behave` where that is
+ * undefined. Returns at the end of the input.
  */
 export function serve(answer: (command: Received) => string | undefined): void {
   let carry = Buffer.alloc(0);
+  print(`["log","${READY}"]\n`);
   for (;;) {
     const input = Buffer.allocUnsafe(4096);
     const length = retry(() => readSync(0, input, 0, input.length, null));
