@@ -386,7 +386,7 @@ export class ViewIndex {
       typeof spec === "string"
         ? await openSource(spec, {
             append,
-            idField,
+            ...(idField === "_id" ? {} : { idField }),
             lineBytesMax: options.lineBytesMax,
             lookupDir: join(options.dir, "lookup"),
             onWarning: options.onWarning,

@@ -1,0 +1,25 @@
+// Flags as the argument parser hands them over.
+
+export interface CommonFlags {
+  readonly source?: string;
+  readonly ddoc?: readonly string[];
+  readonly append?: boolean;
+  readonly idField?: string;
+  readonly mapIn?: "threads" | "processes";
+  readonly server?: string;
+  readonly threads?: number;
+  readonly timeout?: number;
+  readonly heap?: number;
+  readonly memory?: number;
+  readonly cache?: number;
+  readonly strict?: boolean;
+  readonly maxErrors?: number;
+  readonly minDocs?: number;
+  readonly minBytes?: number;
+  readonly sync?: "end" | "interval" | "commit";
+  readonly syncInterval?: number;
+  readonly lineMax?: number;
+  readonly rebuild?: boolean;
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+}

@@ -1,0 +1,106 @@
+// The command line: which commands there are, with which options. What they do is in commands.ts and serve.ts.
+
+import { readFileSync } from "node:fs";
+
+import { Command, InvalidArgumentError, Option } from "commander";
+
+import { build, cleanup, errors, follow, info, query, type CommonFlags } from "./commands.js";
+import { EXIT, report } from "./exit.js";
+import { isSupervised, supervise } from "./supervisor.js";
+import { queryParameter } from "./query-flags.js";
+
+interface PackageFile {
+  readonly version: string;
+}
+
+function version(): string {
+  const path = new URL("../../../package.json", import.meta.url);
+  return (JSON.parse(readFileSync(path, "utf8")) as PackageFile).version;
+}
+
+function whole(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 0) throw new InvalidArgumentError("expected a whole number of 0 or more");
+  return value;
+}
+
+/** Options of every command that reads a source and maps. */
+function indexing(command: Command): Command {
+  return command
+    .addOption(new Option("-s, --source <src>", "file.ndjson, changes:file.ndjson, - (stdin), http://host/db, pouchdb:PATH; default: the one DIR was built from"))
+    .addOption(new Option("-d, --ddoc <file...>", "design documents: .json, a module (.js .mjs .ts) or a folder views/NAME/{map,reduce}.js; default: those of the source").default([]))
+    .option("--append", "the file of documents only grows: read only what is new")
+    .option("--id-field <name>", "member that holds the document id in files of documents")
+    .addOption(new Option("--map-in <where>", "where map functions run").choices(["threads", "processes"]).default("threads"))
+    .option("--server <cmd>", "a couchjs-compatible view server to use in place of ours")
+    .addOption(new Option("--threads <n>", "threads or view servers (default: cores, at most 8)").argParser(whole))
+    .addOption(new Option("--timeout <ms>", "longest time a document may take to map").argParser(whole).default(5000))
+    .addOption(new Option("--heap <mib>", "JavaScript heap of a thread or view server").argParser(whole).default(512))
+    .addOption(new Option("--memory <mib>", "memory that mapping one document may take").argParser(whole).default(1024))
+    .addOption(new Option("--cache <mib>", "index nodes kept in memory").argParser(whole).default(64))
+    .option("--strict", "fail the whole group where CouchDB would")
+    .addOption(new Option("--max-errors <n>", "exit with 3 when more documents failed").argParser(whole))
+    .addOption(new Option("--min-docs <n>", "smallest bulk insertion, in documents").argParser(whole))
+    .addOption(new Option("--min-bytes <n>", "smallest bulk insertion, in bytes of rows").argParser(whole))
+    .addOption(new Option("--sync <when>", "when data is made safe against power loss").choices(["end", "interval", "commit"]).default("end"))
+    .addOption(new Option("--sync-interval <ms>", "for --sync interval and checkpoints of a build").argParser(whole).default(30_000))
+    .addOption(new Option("--line-max <bytes>", "longest line of a file").argParser(whole))
+    .option("--rebuild", "build anew when DIR was built from another source");
+}
+
+function talking(command: Command): Command {
+  return command.option("--json", "print JSON").option("-q, --quiet", "print results only");
+}
+
+/** Commands that run in a supervised child, because they may map in threads. */
+async function guarded(argv: readonly string[], flags: CommonFlags, run: () => Promise<number>): Promise<number> {
+  const threads = flags.mapIn === "threads" && flags.server === undefined && flags.source !== "-";
+  return threads && !isSupervised() ? supervise(argv) : run();
+}
+
+/** Runs one command; returns the exit code. */
+export async function runCli(argv: readonly string[]): Promise<number> {
+  let exit: number = EXIT.done;
+  const json = argv.includes("--json");
+  const program = new Command("viewmill")
+    .description("Incremental map/reduce views over a CouchDB, a PouchDB or plain NDJSON files.")
+    .version(version())
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => process.stderr.write(text) });
+
+  const command = (name: string, about: string): Command =>
+    program.command(name).description(about).exitOverride().showHelpAfterError("(--help shows the options)");
+
+  talking(indexing(command("build <dir>", "bring the index up to date with the source"))).action(async (dir: string, flags: CommonFlags) => {
+    exit = await guarded(argv, flags, () => build(dir, flags));
+  });
+  talking(indexing(command("follow <dir>", "keep the index up to date with a live feed"))).action(async (dir: string, flags: CommonFlags) => {
+    exit = await guarded(argv, flags, () => follow(dir, flags));
+  });
+
+  const parameters: [string, string][] = [];
+  const ask = talking(indexing(command("query <dir> <view>", "ask a view: DDOC/VIEW; parameters have CouchDB's names, keys are JSON")));
+  for (const option of queryParameter(parameters)) ask.addOption(option);
+  ask.action(async (dir: string, view: string, flags: CommonFlags) => {
+    exit = await query(dir, view, parameters, flags);
+  });
+
+  talking(command("info <dir>", "what is in the index")).action(async (dir: string, flags: CommonFlags) => {
+    exit = await info(dir, flags);
+  });
+  talking(command("errors <dir> [ddoc]", "documents that failed to map")).action(async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
+    exit = await errors(dir, ddoc, flags);
+  });
+  talking(command("cleanup <dir>", "remove index files that no design document uses"))
+    .option("--dry-run", "only say what would go")
+    .action(async (dir: string, flags: CommonFlags & { dryRun?: boolean }) => {
+      exit = await cleanup(dir, flags);
+    });
+
+  try {
+    await program.parseAsync(argv, { from: "user" });
+    return exit;
+  } catch (error) {
+    return report(error, json);
+  }
+}

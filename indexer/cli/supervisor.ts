@@ -1,0 +1,51 @@
+// Threads share one process with the index, and some memory bombs abort a process whatever its limits. So commands that map in threads
+// run in a child of this one: when it dies, it is started again, goes on from its last checkpoint and maps what was under way in
+// view-server processes (see views/careful.ts), where the guilty document is found.
+
+import { constants } from "node:os";
+
+import { execa } from "execa";
+
+const SUPERVISED = "VIEWMILL_SUPERVISED";
+const RESTARTS_MAX = 50;
+/** Signals of a process that broke, not of one that was asked to end. */
+const BROKEN = new Set(["SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGTRAP", "SIGFPE", "SIGKILL"]);
+/** What Node ends with when V8 gives up without a signal. */
+const FATAL_EXITS = new Set([5, 7, 134, 139]);
+
+/** True in the child. */
+export function isSupervised(): boolean {
+  return process.env[SUPERVISED] === "1";
+}
+
+/** Runs this program again as a supervised child until it ends in an orderly way. Returns its exit code. */
+export async function supervise(argv: readonly string[]): Promise<number> {
+  const program = process.argv[1] ?? "";
+  for (let restarts = 0; ; restarts++) {
+    const child = execa(process.execPath, [...process.execArgv, program, ...argv], {
+      stdio: "inherit",
+      env: { [SUPERVISED]: "1" },
+      reject: false,
+      cleanup: true,
+      forceKillAfterDelay: false,
+    });
+    // On a terminal the child gets the signal too; elsewhere only this process does.
+    const forward = (signal: NodeJS.Signals): void => {
+      if (signal === "SIGTERM" || !process.stdin.isTTY) child.kill(signal);
+    };
+    process.on("SIGINT", forward);
+    process.on("SIGTERM", forward);
+    const result = await child;
+    process.off("SIGINT", forward);
+    process.off("SIGTERM", forward);
+    const { exitCode, signal } = result;
+    const broken = signal === undefined ? FATAL_EXITS.has(exitCode ?? -1) : BROKEN.has(signal);
+    if (!broken) return exitCode ?? 128 + (signal === undefined ? 0 : constants.signals[signal]);
+    const how = signal ?? `exit code ${String(exitCode)}`;
+    if (restarts >= RESTARTS_MAX) {
+      process.stderr.write(`viewmill: the indexer died ${restarts + 1} times, last by ${how}; giving up. Try --map-in processes.\n`);
+      return 1;
+    }
+    process.stderr.write(`viewmill: the indexer died (${how}); going on from its last checkpoint, carefully.\n`);
+  }
+}
