@@ -81,10 +81,10 @@ export abstract class FileSource implements Source {
 
   async identity(): Promise<SourceIdentity> {
     await this.ready();
-    // A snapshot is compared whole with what was indexed, whatever it was: it has no identity to lose.
-    if (this.snapshot) return { id: "documents", label: this.label };
     const file = LineFile.open(this.path);
     try {
+      // A snapshot is compared whole with what was indexed, whatever it was: it has no identity to lose.
+      if (this.snapshot) return { id: "documents", label: this.label };
       const head = file.read(file.firstByte(), FIRST_LINE_BYTES);
       const end = head.indexOf(LF);
       const whole = end >= 0 || head.length === FIRST_LINE_BYTES;
