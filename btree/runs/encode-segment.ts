@@ -29,8 +29,9 @@ export interface EncodeSegmentOptions {
   readonly blockBytes?: number;
 }
 
-/** Bytes an entry may take beside its key and value in the common case; the encoder grows when it takes more. */
-const OVERHEAD_EXPECTED = 8;
+/** Memory kept from one segment to the next. Larger pieces are given back. */
+const SPARE_BYTES_MAX = 8 * 1024 * 1024;
+let spare: Uint8Array = new Uint8Array(64 * 1024);
 
 /** The sorted batch as one segment, ready for `RunFile.append`. The batch stays as it is. */
 export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions): Uint8Array {
@@ -42,12 +43,10 @@ export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions)
     if (ordinal < ordinalMin) ordinalMin = ordinal;
     if (ordinal > ordinalMax) ordinalMax = ordinal;
   }
-  const encoder = new SegmentEncoder(
-    ordinalMin,
-    ordinalMax,
-    batch.used + n * OVERHEAD_EXPECTED + 1024,
-    options?.blockBytes,
-  );
+  // Taken, not shared: `combine` might encode a segment of its own.
+  const scratch = spare;
+  spare = new Uint8Array(0);
+  const encoder = new SegmentEncoder(ordinalMin, ordinalMax, scratch, options?.blockBytes);
   const bytes = batch.bytes;
   let shared = 0;
   let i = 0;
@@ -81,7 +80,9 @@ export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions)
     shared = sharedNext;
     i = end;
   }
-  return encoder.finish();
+  const segment = encoder.finish();
+  if (encoder.scratch.length <= SPARE_BYTES_MAX) spare = encoder.scratch;
+  return segment;
 }
 
 /** Entries [start, end) have one key. */

@@ -108,7 +108,7 @@ function mergeAll(sources: readonly MergeSource[], options: FanInOptions): Merge
     const encoder = new SegmentEncoder(
       Math.min(...sources.map(({ index }) => index.ordinalMin)),
       Math.max(...sources.map(({ index }) => index.ordinalMax)),
-      2 * PIECE_BYTES,
+      new Uint8Array(2 * PIECE_BYTES),
     );
     const tree = openTree(sources, options.range, options.bufferBytes);
     if (tree) copyAll(tree, encoder, file);

@@ -42,22 +42,31 @@ export class SegmentEncoder {
   readonly #ordinalWidth: number;
   readonly #blockLimit: number;
 
-  /** Every entry's ordinal must lie in [ordinalMin, ordinalMax]. */
+  /**
+   * Every entry's ordinal must lie in [ordinalMin, ordinalMax].
+   *
+   * @param scratch - Memory to encode in; see `scratch`.
+   */
   constructor(
     ordinalMin: number,
     ordinalMax: number,
-    bytesExpected: number,
+    scratch: Uint8Array,
     blockLimit = BLOCK_BYTES_MAX,
   ) {
     this.#blockLimit = blockLimit;
     this.#ordinalMin = ordinalMin;
     this.#ordinalMax = ordinalMax;
     this.#ordinalWidth = ordinalWidthOf(ordinalMax - ordinalMin);
-    this.#out = new Uint8Array(bytesExpected);
+    this.#out = scratch;
   }
 
   get entries(): number {
     return this.#entries;
+  }
+
+  /** The memory that was encoded in, grown if need was: free for the next encoder once this one is finished. */
+  get scratch(): Uint8Array {
+    return this.#out;
   }
 
   /** Bytes that wait to be taken. */

@@ -121,10 +121,10 @@ describe("Compaction", () => {
     const target = await newStore();
     const compaction = new Compaction(source, target, { reducers });
 
-    let copying = true;
-    const copied = compaction.copy().finally(() => (copying = false));
+    const work = { under: true };
+    const copied = compaction.copy().finally(() => (work.under = false));
     let updates = 0;
-    while (copying || updates < 3) {
+    while (work.under || updates < 3) {
       updates++;
       const ops = sorted([
         ...puts(updates * 50, updates * 50 + 20, `u${updates}`),

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "@jest/globals";
 import fc from "fast-check";
-import { EntryBatch } from "../../btree/index.js";
+import type { EntryBatch } from "../../btree/index.js";
 import { batchOf, type ModelEntry, seededRandom } from "../helpers/run-model.js";
 
 const runs = Number(process.env["TEST_RUNS"] ?? 200);
