@@ -24,14 +24,20 @@ export interface CouchAnswer {
   explain?: QueryCost;
 }
 
+/** One run of a query: its rows in pages, and how many rows come before them in the view. */
+export interface RowSource {
+  /** Returns it, yielding now and then when it takes long. */
+  offset(): Generator<undefined, number | undefined, undefined>;
+  steps(): Generator<Step, void, undefined>;
+}
+
 /** Where an answer gets its parts. */
 export interface AnswerSource {
   readonly kind: "map" | "reduce";
   readonly totalRows: number | undefined;
-  readonly offset: () => number | undefined;
   /** JSON text. */
   readonly updateSeq: string | undefined;
-  readonly steps: () => Generator<Step, void, undefined>;
+  readonly rows: RowSource;
   readonly stats: QueryStats | undefined;
   /** Statistics become part of the answer. */
   readonly explain: boolean;
@@ -50,8 +56,7 @@ export class ViewAnswer {
   /** JSON text of the sequence, if update_seq was asked for. */
   readonly updateSeq: string | undefined;
   readonly #source: AnswerSource;
-  #offset: number | undefined;
-  #offsetKnown = false;
+  #offset: { readonly rows: number | undefined } | undefined;
   #started = false;
 
   constructor(source: AnswerSource) {
@@ -63,14 +68,35 @@ export class ViewAnswer {
 
   /** Rows before the first one, in the order of the scan (VIEWS §11); undefined for a reduce. */
   get offset(): number | undefined {
-    if (!this.#offsetKnown) {
-      const { stats } = this.#source;
-      const before = stats?.enter("seek");
-      this.#offset = this.#source.offset();
-      stats?.enter(before);
-      this.#offsetKnown = true;
+    if (!this.#offset) {
+      const { stats, rows } = this.#source;
+      stats?.enter("seek");
+      const search = rows.offset();
+      let found = search.next();
+      while (found.done !== true) found = search.next();
+      this.#offset = { rows: found.value };
+      stats?.enter(undefined);
     }
-    return this.#offset;
+    return this.#offset.rows;
+  }
+
+  /** Finds the offset while others get their turns. */
+  async #findOffset(): Promise<void> {
+    if (this.#offset) return;
+    const { stats, rows } = this.#source;
+    const turns = new Turns();
+    const search = rows.offset();
+    for (;;) {
+      this.#checkAborted();
+      stats?.enter("seek");
+      const found = search.next();
+      stats?.enter(undefined);
+      if (found.done === true) {
+        this.#offset = { rows: found.value };
+        return;
+      }
+      if (turns.due()) await turns.take();
+    }
   }
 
   /**
@@ -86,7 +112,7 @@ export class ViewAnswer {
     const { stats } = this.#source;
     this.#checkAborted();
     stats?.enter("scan");
-    for (const step of this.#source.steps()) {
+    for (const step of this.#source.rows.steps()) {
       // What the reader does with a page is not the query's time; what a promise waits for is.
       if (isPage(step)) stats?.enter(undefined);
       yield step;
@@ -98,7 +124,7 @@ export class ViewAnswer {
 
   /** Row texts, one page for each leaf or so. */
   async *pages(): AsyncGenerator<readonly string[], void, undefined> {
-    let turn = performance.now();
+    const turns = new Turns();
     for (const step of this.steps()) {
       let page: readonly string[];
       if (isPage(step)) {
@@ -109,9 +135,7 @@ export class ViewAnswer {
         this.#checkAborted();
       }
       if (page.length > 0) yield page;
-      if (performance.now() - turn < TURN_MS) continue;
-      await new Promise<void>((resolve) => setImmediate(resolve));
-      turn = performance.now();
+      if (turns.due()) await turns.take();
     }
   }
 
@@ -133,6 +157,7 @@ export class ViewAnswer {
   }
 
   async *#chunks(before: string, end: string): AsyncGenerator<string, void, undefined> {
+    await this.#findOffset();
     let text = `${before}{${this.#meta()}"rows":[\r\n`;
     let separator = "";
     for await (const page of this.pages()) {
@@ -159,9 +184,12 @@ export class ViewAnswer {
   /** The whole answer, parsed: for answers that fit into memory. */
   async object(): Promise<CouchAnswer> {
     const rows: Row[] = [];
+    const turns = new Turns();
+    await this.#findOffset();
     for (const step of this.steps()) {
       if (isPage(step)) {
         parseInto(rows, step);
+        if (turns.due()) await turns.take();
       } else {
         parseInto(rows, await step);
         this.#source.stats?.enter(undefined);
@@ -196,7 +224,26 @@ export class ViewAnswer {
   #checkAborted(): void {
     const { signal } = this.#source;
     if (signal?.aborted !== true) return;
-    throw new IndexerError("INDEXER_ABORTED", "the query was aborted by its signal", {}, { cause: signal.reason });
+    throw new IndexerError(
+      "INDEXER_ABORTED",
+      "the query was aborted by its signal",
+      {},
+      { cause: signal.reason },
+    );
+  }
+}
+
+/** Sees to it that a long read does not keep the event loop to itself. */
+class Turns {
+  #since = performance.now();
+
+  due(): boolean {
+    return performance.now() - this.#since >= TURN_MS;
+  }
+
+  async take(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.#since = performance.now();
   }
 }
 

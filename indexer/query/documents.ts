@@ -82,7 +82,8 @@ export class DocumentLoader {
     return rows.map((row, i) => {
       const want = wanted[i];
       let document = want && texts[want.slot];
-      if (document !== undefined && want?.live === true && isDeleted(document)) document = undefined;
+      if (document !== undefined && want?.live === true && isDeleted(document))
+        document = undefined;
       return `${row.open}${row.value},"doc":${document ?? "null"}}`;
     });
   }
@@ -97,8 +98,12 @@ export class DocumentLoader {
       if (typeof link._rev !== "string" || !REVISION.test(link._rev)) return undefined;
       rev = link._rev;
     }
-    if (!Object.hasOwn(link, "_id")) return { request: { id: own, rev, ...this.#options }, live: true };
+    if (!Object.hasOwn(link, "_id"))
+      return { request: { id: own, rev, ...this.#options }, live: true };
     if (typeof link._id !== "string") return undefined;
-    return { request: rev === undefined ? { id: link._id } : { id: link._id, rev }, live: rev === undefined };
+    return {
+      request: rev === undefined ? { id: link._id } : { id: link._id, rev },
+      live: rev === undefined,
+    };
   }
 }

@@ -5,7 +5,8 @@ const utf8 = new TextEncoder();
 
 function printable(bytes: Uint8Array): boolean {
   return bytes.every(
-    (byte) => (byte >= 0x20 && byte < 0x7f) || byte >= 0xa0 || (byte >= 8 && byte <= 13) || byte === 27,
+    (byte) =>
+      (byte >= 0x20 && byte < 0x7f) || byte >= 0xa0 || (byte >= 8 && byte <= 13) || byte === 27,
   );
 }
 
@@ -55,7 +56,9 @@ function term(value: unknown): string {
   if (typeof value === "string") return binary(value);
   if (Array.isArray(value)) return `[${value.map(term).join(",")}]`;
   if (typeof value === "object" && value !== null) {
-    const members = Object.entries(value).map(([name, member]) => `{${binary(name)},${term(member)}}`);
+    const members = Object.entries(value).map(
+      ([name, member]) => `{${binary(name)},${term(member)}}`,
+    );
     return `{[${members.join(",")}]}`;
   }
   return String(value);

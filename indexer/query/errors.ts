@@ -1,10 +1,7 @@
 // The one error of this folder: a query that CouchDB refuses, with the status, name and reason it refuses it with.
 
 export type QueryErrorName =
-  | "query_parse_error"
-  | "bad_request"
-  | "illegal_partition"
-  | "unknown_error";
+  "query_parse_error" | "bad_request" | "illegal_partition" | "unknown_error";
 
 /** A query that cannot be asked. `status`, `error` and `reason` are what an HTTP client sees (VIEWS §8). */
 export class QueryError extends Error {

@@ -3,7 +3,12 @@ export { ViewAnswer, queriesText, type CouchAnswer, type Row } from "./answer.js
 export { parseQueriesBody, parseViewBody, viewBodyOf, type ViewBody } from "./body.js";
 export { type Step, type ViewContext } from "./context.js";
 export { QueryError, type QueryErrorName } from "./errors.js";
-export { PARAMETER_NAMES, parseViewQuery, type ParseOptions, type ViewQuery } from "./parameters.js";
+export {
+  PARAMETER_NAMES,
+  parseViewQuery,
+  type ParseOptions,
+  type ViewQuery,
+} from "./parameters.js";
 export {
   resolveViewQueries,
   resolveViewQuery,

@@ -2,6 +2,9 @@
 // included, which JSON.parse would lose. Every function here expects text that JSON.parse has accepted.
 
 const QUOTE = 0x22;
+const MINUS = 0x2d;
+const ZERO = 0x30;
+const NINE = 0x39;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 const OPEN_ARRAY = 0x5b;
@@ -111,12 +114,25 @@ export function cutArray(text: string, count: number): string {
   return text.charCodeAt(at) === CLOSE_ARRAY ? text : `${text.slice(0, at)}]`;
 }
 
-/** Compact text: blanks between tokens gone, numbers and escapes in one spelling, member order kept. */
+/** Are the two texts one value, however they are written? Members in another order make another value. */
 export function sameTerm(a: string, b: string): boolean {
-  return a === b || normalize(a) === normalize(b);
+  // Erlang tells 1 from 1.0; all integers, and all floats, of one value are the same term.
+  const term = (text: string): string =>
+    rewrite(text, (number) => `${String(Number(number))}${/[.eE]/.test(number) ? "f" : ""}`);
+  return a === b || term(a) === term(b);
 }
 
-function normalize(text: string): string {
+/** Least positive double with full precision. */
+const NORMAL_MIN = 2 ** -1022;
+
+/** CouchDB reads numbers that are too small for a normal double as 0, in keys of a query as in those of a view. */
+export function tinyToZero(text: string): string {
+  if (!/[eE]-[0-9]{3}|0{300}/.test(text)) return text;
+  return rewrite(text, (number) => (Math.abs(Number(number)) < NORMAL_MIN ? "0" : number));
+}
+
+/** Compact text with its strings in one spelling and its numbers as `spell` has them; member order stays. */
+function rewrite(text: string, spell: (number: string) => string): string {
   let out = "";
   let at = 0;
   while (at < text.length) {
@@ -127,12 +143,10 @@ function normalize(text: string): string {
       const end = skipString(text, at);
       out += JSON.stringify(JSON.parse(text.slice(at, end)));
       at = end;
-    } else if (code === 0x2d || (code >= 0x30 && code <= 0x39)) {
+    } else if (code === MINUS || (code >= ZERO && code <= NINE)) {
       let end = at + 1;
       while (end < text.length && /[0-9.eE+-]/.test(text.charAt(end))) end++;
-      const number = text.slice(at, end);
-      // Erlang tells 1 from 1.0; all integers and all floats of one value are the same term.
-      out += /[.eE]/.test(number) ? `${String(Number(number))}f` : String(Number(number));
+      out += spell(text.slice(at, end));
       at = end;
     } else {
       out += text.charAt(at);

@@ -6,11 +6,13 @@ import { type CollationKind } from "../reducers/index.js";
 import { ByteCursor, ROW_KEY_TEXT } from "../views/row-value.js";
 import { textOf } from "./text.js";
 
+const NOTHING = new Uint8Array(0);
+
 /** Reads keys of one view, remembering the last: neighbours often share their key. */
 export class KeyTexts {
   readonly #kind: CollationKind;
   readonly #start: number;
-  #last: Bytes = new Uint8Array(0);
+  #last: Bytes = NOTHING;
   #lastEnd = 0;
   #lastText: string | undefined;
 

@@ -2,7 +2,13 @@
 // bytes without parsing them.
 
 import { type Bytes, type KeyRange, type LeafSlice, type TreeReader } from "../../btree/index.js";
-import { decodeRowValue, ROW_DUPS, ROW_KEY_TEXT, rowCount, ByteCursor } from "../views/row-value.js";
+import {
+  decodeRowValue,
+  ROW_DUPS,
+  ROW_KEY_TEXT,
+  rowCount,
+  ByteCursor,
+} from "../views/row-value.js";
 import { type Step, type ViewContext } from "./context.js";
 import { DocumentLoader, type OpenRow } from "./documents.js";
 import { KeyTexts } from "./key-text.js";
@@ -21,15 +27,18 @@ const NOTHING = new Uint8Array(0);
 const BACKWARD = { reverse: true } as const;
 
 /** The ranges of a query in the order they are scanned: one, or one for each key of its list. */
-export function* rangesOf(query: ResolvedQuery, prefix: Bytes): Generator<KeyRange, void, undefined> {
+export function* rangesOf(
+  query: ResolvedQuery,
+  prefix: Bytes,
+): Generator<KeyRange, void, undefined> {
   const { keys, descending } = query;
   if (!keys) {
-    yield scanRange(query, prefix);
+    yield scanRange(query, query.startKey, query.endKey, prefix);
     return;
   }
   for (let i = 0; i < keys.length; i++) {
     const key = keys[descending ? keys.length - 1 - i : i];
-    yield scanRange({ ...query, startKey: key, endKey: key }, prefix);
+    yield scanRange(query, key, key, prefix);
   }
 }
 
@@ -54,17 +63,23 @@ export class MapRows {
     this.#remaining = query.limit;
   }
 
-  /** Rows before the first returned one in scan order (VIEWS §11). */
-  offset(): number {
+  /**
+   * Finds how many rows come before the first returned one in scan order (VIEWS §11). A list may begin with many keys that
+   * have no rows: yields now and then while it looks for the first that has.
+   */
+  *offset(): Generator<undefined, number, undefined> {
     const query = this.#query;
+    const tree = this.#tree;
     let before = 0;
+    let barren = 0;
     for (const range of rangesOf(query, this.#prefix)) {
       const low = this.#rankOf(range.gte, 0);
-      before = query.descending ? this.#tree.count - this.#rankOf(range.lt, this.#tree.count) : low;
+      before = query.descending ? tree.count - this.#rankOf(range.lt, tree.count) : low;
       if (!query.keys) break;
-      if (!isEmptyRange(range) && this.#rankOf(range.lt, this.#tree.count) > low) break;
+      if (!isEmptyRange(range) && this.#rankOf(range.lt, tree.count) > low) break;
+      if (++barren % KEYS_PER_STEP === 0) yield undefined;
     }
-    return Math.min(this.#tree.count, before + query.skip);
+    return Math.min(tree.count, before + query.skip);
   }
 
   *steps(): Generator<Step, void, undefined> {

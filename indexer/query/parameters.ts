@@ -76,17 +76,12 @@ function printed(value: Value): string {
 
 function boolean(value: Value): boolean {
   const text = word(value);
-  switch (text?.toLowerCase()) {
-    case "true":
-      return true;
-    case "false":
-      return false;
-    default:
-      // A string of a body is turned into a list first, so it prints like one of a query string.
-      throw parseError(
-        `Invalid boolean parameter: ${text === undefined ? printed(value) : erlangString(text)}`,
-      );
-  }
+  const lower = text?.toLowerCase();
+  if (lower === "true") return true;
+  if (lower === "false") return false;
+  // A string of a body is turned into a list first, so it prints like one of a query string.
+  const shown = text === undefined ? printed(value) : erlangString(text);
+  throw parseError(`Invalid boolean parameter: ${shown}`);
 }
 
 /** A non-negative integer; beyond 2^53-1 all are as good as that. */
@@ -238,7 +233,10 @@ export function applyBody(query: QueryDraft, body: ViewBody): void {
   for (const [name, text] of body.members) SETTERS.get(name)?.(query, { text, json: true });
 }
 
-export function applyParameters(query: QueryDraft, params: Iterable<readonly [string, string]>): void {
+export function applyParameters(
+  query: QueryDraft,
+  params: Iterable<readonly [string, string]>,
+): void {
   for (const [name, text] of params) SETTERS.get(name)?.(query, { text, json: false });
 }
 

@@ -3,11 +3,9 @@
 
 import { type Bytes, type KeyRange } from "../../btree/index.js";
 
-/** The end of a scan, as far as the query names it. */
+/** What a query says of the ends of its scan, besides their keys. */
 export interface RangeEnds {
-  readonly startKey: Bytes | undefined;
   readonly startDocId: Bytes | undefined;
-  readonly endKey: Bytes | undefined;
   readonly endDocId: Bytes | undefined;
   readonly inclusiveEnd: boolean;
   readonly descending: boolean;
@@ -43,9 +41,14 @@ function before(key: Bytes, docId: Bytes | undefined): Bytes {
   return docId ? joinBytes(key, docId) : key;
 }
 
-/** The rows between the two ends; `prefix` is what all keys of the scan begin with (partitions). */
-export function scanRange(ends: RangeEnds, prefix: Bytes): KeyRange {
-  const { startKey, startDocId, endKey, endDocId, inclusiveEnd } = ends;
+/** The rows between two encoded keys, either of them open; `prefix` is what all keys of the scan begin with (partitions). */
+export function scanRange(
+  ends: RangeEnds,
+  startKey: Bytes | undefined,
+  endKey: Bytes | undefined,
+  prefix: Bytes,
+): KeyRange {
+  const { startDocId, endDocId, inclusiveEnd } = ends;
   let gte: Bytes | undefined;
   let lt: Bytes | undefined;
   if (ends.descending) {
@@ -61,7 +64,9 @@ export function scanRange(ends: RangeEnds, prefix: Bytes): KeyRange {
 
 /** True when no key can be in the range. */
 export function isEmptyRange(range: KeyRange): boolean {
-  return range.gte !== undefined && range.lt !== undefined && compareBytes(range.gte, range.lt) >= 0;
+  return (
+    range.gte !== undefined && range.lt !== undefined && compareBytes(range.gte, range.lt) >= 0
+  );
 }
 
 /** The check of VIEWS §9: is (startkey, docid) before (endkey, docid)? */

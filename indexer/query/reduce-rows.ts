@@ -65,6 +65,9 @@ export class ReduceRows {
     this.#keys = new KeyTexts(query.collation, this.#prefix.length);
   }
 
+  /** Reduced rows have no place among the rows of the view. */
+  *offset(): Generator<undefined, undefined, undefined> {}
+
   *steps(): Generator<Step, void, undefined> {
     let { skip, limit } = this.#query;
     if (limit <= 0) return;
@@ -138,7 +141,7 @@ export class ReduceRows {
   /** One group for each key that has rows, in list order whatever the direction (VIEWS §14). */
   *#groupsOfKeys(keys: readonly Bytes[]): Generator<Group, void, undefined> {
     for (const key of keys) {
-      const range = scanRange({ ...this.#query, startKey: key, endKey: key }, this.#prefix);
+      const range = scanRange(this.#query, key, key, this.#prefix);
       if (isEmptyRange(range)) continue;
       const parts = this.#tree.parts(range);
       if (parts.count > 0) yield this.#first(range, parts);
@@ -179,7 +182,7 @@ export class ReduceRows {
       outcomes.push(outcome);
     }
     if (waits) {
-      return Promise.all(outcomes).then((done) => {
+      return Promise.all(outcomes.map((outcome) => Promise.resolve(outcome))).then((done) => {
         stats?.enter(before);
         return this.#texts(page, done);
       });

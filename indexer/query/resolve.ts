@@ -6,7 +6,7 @@ import { encodeKeyText } from "../collation/index.js";
 import { type CollationKind } from "../reducers/index.js";
 import { type ViewBody, parseQueriesBody } from "./body.js";
 import { invalidJson, parseError, QueryError } from "./errors.js";
-import { sameTerm } from "./json-slices.js";
+import { sameTerm, tinyToZero } from "./json-slices.js";
 import {
   applyBody,
   applyParameters,
@@ -87,7 +87,7 @@ function limitOf(query: ViewQuery, max = Infinity): number {
 
 function encoded(collation: CollationKind, json: string): Bytes {
   try {
-    return encodeKeyText(collation, json.trim());
+    return encodeKeyText(collation, tinyToZero(json.trim()));
   } catch {
     // Parsing accepted it, so this is nesting beyond what can be encoded.
     throw invalidJson();
@@ -134,11 +134,17 @@ export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQue
       : query.endKey === query.startKey
         ? startKey
         : encoded(collation, query.endKey);
-  const startDocId = query.startKeyDocId === undefined ? undefined : utf8.encode(query.startKeyDocId);
+  const startDocId =
+    query.startKeyDocId === undefined ? undefined : utf8.encode(query.startKeyDocId);
   const endDocId = query.endKeyDocId === undefined ? undefined : utf8.encode(query.endKeyDocId);
   const { descending } = query;
-  if (startKey && endKey && !sameTerm(query.startKey ?? "", query.endKey ?? "")) {
-    if (startsBeforeEnd(startKey, startDocId, endKey, endDocId, descending) === descending) {
+  // The same key twice is never refused, and the usual case of a lookup.
+  if (startKey && endKey && startKey !== endKey) {
+    const same = sameTerm(query.startKey ?? "", query.endKey ?? "");
+    if (
+      !same &&
+      startsBeforeEnd(startKey, startDocId, endKey, endDocId, descending) === descending
+    ) {
       throw parseError(
         `No rows can match your key range, reverse your start_key and end_key or set descending=${String(!descending)}`,
       );

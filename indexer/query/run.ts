@@ -11,6 +11,8 @@ export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+const NO_OPTIONS: RunOptions = {};
+
 /**
  * The answer of the query, to be read once. The context's tree must stay readable until then. `query.update` is not looked
  * at: bringing the index up to date, or starting that, is for who takes the snapshot (VIEWS §13).
@@ -18,34 +20,31 @@ export interface RunOptions {
 export function runViewQuery(
   query: ResolvedQuery,
   context: ViewContext,
-  options: RunOptions = {},
+  options: RunOptions = NO_OPTIONS,
 ): ViewAnswer {
-  const shared = {
-    updateSeq: query.updateSeq ? (context.updateSeq ?? "null") : undefined,
-    stats: context.stats,
-    explain: query.explain,
-    signal: options.signal,
-  };
+  const updateSeq = query.updateSeq ? (context.updateSeq ?? "null") : undefined;
   if (query.kind === "map") {
-    const rows = new MapRows(query, context);
     return new ViewAnswer({
-      ...shared,
       kind: "map",
       totalRows: context.tree.count,
-      offset: () => rows.offset(),
-      steps: () => rows.steps(),
+      rows: new MapRows(query, context),
+      updateSeq,
+      stats: context.stats,
+      explain: query.explain,
+      signal: options.signal,
     });
   }
   const { reducer, reduceIndex } = context;
   if (!reducer || reduceIndex === undefined) {
     throw new Error("viewmill bug: a reduce query needs a reducer and the number of its reduce");
   }
-  const rows = new ReduceRows(query, context, reducer, reduceIndex);
   return new ViewAnswer({
-    ...shared,
     kind: "reduce",
     totalRows: undefined,
-    offset: () => undefined,
-    steps: () => rows.steps(),
+    rows: new ReduceRows(query, context, reducer, reduceIndex),
+    updateSeq,
+    stats: context.stats,
+    explain: query.explain,
+    signal: options.signal,
   });
 }

@@ -61,7 +61,8 @@ export class QueryStats {
 
   toJSON(): QueryCost {
     const milliseconds: Record<string, number> = {};
-    for (const [phase, ms] of this.#milliseconds) milliseconds[phase] = Math.round(ms * 1000) / 1000;
+    for (const [phase, ms] of this.#milliseconds)
+      milliseconds[phase] = Math.round(ms * 1000) / 1000;
     return {
       nodes_read: this.#nodesRead,
       cache_hits: this.#cacheHits,

@@ -47,7 +47,9 @@ export async function ask(view: ModelView, query: string, body?: string): Promis
 export async function rowsOf(view: ModelView, query: string, body?: string): Promise<string[]> {
   const rows: string[] = [];
   for await (const { id, key, value } of answerOf(view, query, body).rows()) {
-    rows.push(`${JSON.stringify(key)}${id === undefined ? "" : `<${id}>`}=${JSON.stringify(value)}`);
+    rows.push(
+      `${JSON.stringify(key)}${id === undefined ? "" : `<${id}>`}=${JSON.stringify(value)}`,
+    );
   }
   return rows;
 }

@@ -129,7 +129,7 @@ export class MemoryTree implements TreeReader {
   ): IterableIterator<GroupParts> {
     const [low, high] = this.#bounds(range);
     const groups: (() => GroupParts)[] = [];
-    for (let at = low; at < high; ) {
+    for (let at = low; at < high;) {
       const first = this.#entries[at] as Entry;
       const length = prefixLength(first.key);
       let end = at + 1;
@@ -148,7 +148,10 @@ export class MemoryTree implements TreeReader {
 
   #startsWith(i: number, key: Bytes, length: number): boolean {
     const other = (this.#entries[i] as Entry).key;
-    return other.length >= length && compareBytes(other.subarray(0, length), key.subarray(0, length)) === 0;
+    return (
+      other.length >= length &&
+      compareBytes(other.subarray(0, length), key.subarray(0, length)) === 0
+    );
   }
 
   #partsOf(low: number, high: number): RangeParts {

@@ -27,7 +27,10 @@ const utf8 = new TextEncoder();
 /** Tree entries of emitted rows: equal keys of a document are one entry, its values in Erlang term order. */
 export function entriesOf(rows: readonly EmittedRow[], kind: CollationKind): Entry[] {
   const encoder = new KeyEncoder(kind);
-  const slots = new Map<string, { key: Uint8Array; keyText: string | undefined; values: string[] }>();
+  const slots = new Map<
+    string,
+    { key: Uint8Array; keyText: string | undefined; values: string[] }
+  >();
   for (const row of rows) {
     const sink = new ByteBuffer();
     encoder.encode(utf8.encode(row.key), 0, sink);
@@ -36,7 +39,8 @@ export function entriesOf(rows: readonly EmittedRow[], kind: CollationKind): Ent
     const name = Buffer.from(key).toString("hex");
     const slot = slots.get(name);
     // Of different keys that collate equally one document keeps one: the one whose text is greater (VIEWS §5).
-    if (!slot || (slot.keyText ?? "") < (keyText ?? "")) slots.set(name, { key, keyText, values: [row.value] });
+    if (!slot || (slot.keyText ?? "") < (keyText ?? ""))
+      slots.set(name, { key, keyText, values: [row.value] });
     else if (slot.keyText === keyText) slot.values.push(row.value);
   }
   return [...slots.values()].map(({ key, keyText, values }) => ({
@@ -54,7 +58,8 @@ export function entriesOf(rows: readonly EmittedRow[], kind: CollationKind): Ent
 type Emit = (key: unknown, value: unknown) => void;
 
 function jsonOf(value: unknown): string {
-  return (JSON.stringify(value) as string | undefined) ?? "null";
+  const json = JSON.stringify(value) as string | undefined;
+  return json ?? "null";
 }
 
 /** Rows a map function emits over documents; one that throws emits nothing for the document. */

@@ -12,12 +12,12 @@ import {
   type ViewAnswer,
 } from "../../../indexer/query/index.js";
 import { answerOf, textOf } from "../../helpers/ask-view.js";
-import type { MemoryTree } from "../../helpers/memory-tree.js";
+import { MemoryTree } from "../../helpers/memory-tree.js";
 import { modelView, type EmittedRow, type ModelView } from "../../helpers/view-model.js";
 
 const three: EmittedRow[] = [
   { id: 'a"\\\n', key: '"é"', value: '{"b":1,"1":2}' },
-  { id: "ü", key: "[1,\"x\"]", value: "1.50" },
+  { id: "ü", key: '[1,"x"]', value: "1.50" },
   { id: "c", key: "null", value: '"<&>\u2028"' },
 ];
 
@@ -28,7 +28,9 @@ const many = Array.from({ length: 1000 }, (_, i) => ({
 }));
 
 function entriesRead(view: ModelView): number {
-  return (view.context.tree as MemoryTree).entriesRead;
+  const { tree } = view.context;
+  if (!(tree instanceof MemoryTree)) throw new Error("this view has another tree");
+  return tree.entriesRead;
 }
 
 async function collect(texts: AsyncIterable<string>): Promise<string> {
@@ -53,7 +55,9 @@ describe("bytes of an answer", () => {
     expect(await textOf(answerOf(view, "reduce=false&limit=0&update_seq=true"))).toBe(
       '{"total_rows":3,"offset":0,"update_seq":"7-abc","rows":[\r\n\r\n]}\n',
     );
-    expect(await textOf(answerOf(view, 'key="z"&update_seq=true'))).toBe('{"update_seq":"7-abc","rows":[\r\n\r\n]}\n');
+    expect(await textOf(answerOf(view, 'key="z"&update_seq=true'))).toBe(
+      '{"update_seq":"7-abc","rows":[\r\n\r\n]}\n',
+    );
   });
 
   test("of a reduce have neither total nor offset", async () => {
@@ -62,7 +66,11 @@ describe("bytes of an answer", () => {
       '{"rows":[\r\n{"key":null,"value":1},\r\n{"key":"é","value":1},\r\n{"key":[1,"x"],"value":1}\r\n]}\n',
     );
     const answer = answerOf(view, "");
-    expect([answer.kind, answer.totalRows, answer.offset]).toEqual(["reduce", undefined, undefined]);
+    expect([answer.kind, answer.totalRows, answer.offset]).toEqual([
+      "reduce",
+      undefined,
+      undefined,
+    ]);
   });
 
   test("of several queries stand in a list of results", async () => {
@@ -96,16 +104,26 @@ describe("several queries", () => {
       ["keys", '["a","b"]'],
       ["descending", "true"],
     ];
-    const [first, second] = resolveViewQueries(params, '{"queries":[{},{"limit":2,"group_level":1}]}', view);
+    const [first, second] = resolveViewQueries(
+      params,
+      '{"queries":[{},{"limit":2,"group_level":1}]}',
+      view,
+    );
     expect(first).toMatchObject({ limit: 3, grouping: "none", keys: undefined, descending: true });
     expect(second).toMatchObject({ limit: 2, grouping: 1 });
   });
 
   test("are all checked before one is run", async () => {
     const view = await modelView(many);
-    expect(() => resolveViewQueries([], '{"queries":[{},{"startkey":2,"endkey":1}]}', view)).toThrow(QueryError);
-    expect(() => resolveViewQueries([], '{"queries":[{},{"limit":"x"}]}', view)).toThrow("Invalid value for integer");
-    expect(() => resolveViewQueries([], '{"queries":[5]}', view)).toThrow(expect.objectContaining({ status: 500 }));
+    expect(() =>
+      resolveViewQueries([], '{"queries":[{},{"startkey":2,"endkey":1}]}', view),
+    ).toThrow(QueryError);
+    expect(() => resolveViewQueries([], '{"queries":[{},{"limit":"x"}]}', view)).toThrow(
+      "Invalid value for integer",
+    );
+    expect(() => resolveViewQueries([], '{"queries":[5]}', view)).toThrow(
+      expect.objectContaining({ status: 500 }),
+    );
     expect(resolveViewQueries([], '{"queries":[]}', view)).toEqual([]);
   });
 });
@@ -113,7 +131,7 @@ describe("several queries", () => {
 describe("reading an answer", () => {
   test("as pages, rows, text or an object gives the same rows", async () => {
     const view = await modelView(many);
-    const query = "startkey=[\"k\",10]&skip=40&limit=60&update_seq=true";
+    const query = 'startkey=["k",10]&skip=40&limit=60&update_seq=true';
     const fromText = JSON.parse(await textOf(answerOf(view, query))) as { rows: unknown[] };
     expect(await answerOf(view, query).object()).toEqual(fromText);
     expect(answerOf(view, query).objectSync()).toEqual(fromText);
@@ -124,7 +142,9 @@ describe("reading an answer", () => {
   });
 
   test("at once is not possible when something must be waited for", async () => {
-    const view = await modelView(many, { documents: () => Promise.reject(new Error("unreachable")) });
+    const view = await modelView(many, {
+      documents: () => Promise.reject(new Error("unreachable")),
+    });
     expect(answerOf(view, "include_docs=true").objectSync()).toBeUndefined();
   });
 
@@ -140,7 +160,9 @@ describe("reading an answer", () => {
   test("skips by rank, not by walking", async () => {
     const view = await modelView(many);
     expect((await answerOf(view, "skip=900&limit=1").object()).offset).toBe(900);
-    expect((await answerOf(view, "skip=900&limit=1&descending=true").object()).rows).toHaveLength(1);
+    expect((await answerOf(view, "skip=900&limit=1&descending=true").object()).rows).toHaveLength(
+      1,
+    );
     expect(entriesRead(view)).toBeLessThan(20);
   });
 
@@ -165,6 +187,14 @@ describe("reading an answer", () => {
     await expect(read()).rejects.toMatchObject({ code: "INDEXER_ABORTED" });
     const aborted = runViewQuery(query, view.context, { signal: AbortSignal.abort() });
     await expect(aborted.object()).rejects.toMatchObject({ code: "INDEXER_ABORTED" });
+  });
+
+  test("looks for the first of many keys without keeping the event loop", async () => {
+    const view = await modelView(many);
+    const keys = JSON.stringify(Array.from({ length: 600 }, (_, i) => `absent ${i}`).concat("k"));
+    const answer = await answerOf(view, `keys=${keys}`).object();
+    expect([answer.offset, answer.rows.length]).toEqual([0, 0]);
+    expect(answerOf(view, `keys=${keys}&descending=true`).offset).toBe(1000);
   });
 
   test("gives the event loop a turn now and then", async () => {
@@ -192,22 +222,42 @@ describe("explain", () => {
       leafEntries: 3,
       documents: (requests) => Promise.resolve(requests.map(() => "{}")),
     });
-    for (const query of ["reduce=false&limit=20&skip=3", "group_level=2", "reduce=false&include_docs=true&limit=5"]) {
-      const stats = new QueryStats(() => ({ hits: 5, misses: 1, evictions: 0, bytes: 0, bytesMax: 0 }));
+    for (const query of [
+      "reduce=false&limit=20&skip=3",
+      "group_level=2",
+      "reduce=false&include_docs=true&limit=5",
+    ]) {
+      const stats = new QueryStats(() => ({
+        hits: 5,
+        misses: 1,
+        evictions: 0,
+        bytes: 0,
+        bytesMax: 0,
+      }));
       const plain = await answerOf(view, query).object();
       const explained = await textOf(
         answerOf({ ...view, context: { ...view.context, stats } }, `${query}&explain=true`),
       );
       const { explain, ...rest } = JSON.parse(explained) as Record<string, unknown>;
       expect(rest).toEqual(plain);
-      expect(explain).toMatchObject({ nodes_read: 0, cache_hits: 0, milliseconds: { scan: expect.any(Number) } });
+      expect(explain).toMatchObject({
+        nodes_read: 0,
+        cache_hits: 0,
+        milliseconds: { scan: expect.any(Number) },
+      });
       expect((explain as { rows_scanned: number }).rows_scanned).toBeGreaterThan(0);
     }
   });
 
   test("charges nodes to the phases that read them", () => {
     let misses = 0;
-    const stats = new QueryStats(() => ({ hits: 2 * misses, misses, evictions: 0, bytes: 0, bytesMax: 0 }));
+    const stats = new QueryStats(() => ({
+      hits: 2 * misses,
+      misses,
+      evictions: 0,
+      bytes: 0,
+      bytesMax: 0,
+    }));
     stats.enter("scan");
     misses += 3;
     stats.enter("documents");
@@ -217,6 +267,10 @@ describe("explain", () => {
     stats.enter(undefined);
     misses += 1000;
     stats.add("update", 12.3456);
-    expect(stats.toJSON()).toMatchObject({ nodes_read: 7, cache_hits: 14, milliseconds: { update: 12.346 } });
+    expect(stats.toJSON()).toMatchObject({
+      nodes_read: 7,
+      cache_hits: 14,
+      milliseconds: { update: 12.346 },
+    });
   });
 });

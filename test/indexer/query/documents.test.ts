@@ -67,16 +67,21 @@ describe("the document of a row", () => {
 });
 
 describe("asking for documents", () => {
-  const many = Array.from({ length: 450 }, (_, i) => row(`d${String(i).padStart(4, "0")}`, { n: i }));
+  const many = Array.from({ length: 450 }, (_, i) =>
+    row(`d${String(i).padStart(4, "0")}`, { n: i }),
+  );
 
   test("goes in batches, and each document is asked for once in a batch", async () => {
     const calls: number[] = [];
-    const view = await modelView([...many, row("x", { _id: "d0000" }), row("y", { _id: "d0000" })], {
-      documents: (requests) => {
-        calls.push(requests.length);
-        return Promise.resolve(requests.map(({ id }) => JSON.stringify({ _id: id })));
+    const view = await modelView(
+      [...many, row("x", { _id: "d0000" }), row("y", { _id: "d0000" })],
+      {
+        documents: (requests) => {
+          calls.push(requests.length);
+          return Promise.resolve(requests.map(({ id }) => JSON.stringify({ _id: id })));
+        },
       },
-    });
+    );
     const rows = (await ask(view, "include_docs=true")).body["rows"] as { id: string; doc: Doc }[];
     expect(rows.slice(0, 450).every(({ id, doc }) => doc["_id"] === id)).toBe(true);
     expect(rows.slice(450).map(({ doc }) => doc["_id"])).toEqual(["d0000", "d0000"]);
@@ -121,7 +126,9 @@ describe("asking for documents", () => {
   });
 
   test("a source that fails fails the query", async () => {
-    const view = await modelView(many, { documents: () => Promise.reject(new Error("no database")) });
+    const view = await modelView(many, {
+      documents: () => Promise.reject(new Error("no database")),
+    });
     await expect(ask(view, "include_docs=true")).rejects.toThrow("no database");
   });
 });

@@ -25,7 +25,11 @@ interface GoldenQuery {
 type Doc = Record<string, unknown>;
 interface Golden {
   readonly steps: readonly {
-    readonly changes: readonly { readonly id: string; readonly deleted?: boolean; readonly doc: Doc }[];
+    readonly changes: readonly {
+      readonly id: string;
+      readonly deleted?: boolean;
+      readonly doc: Doc;
+    }[];
     readonly queries: readonly GoldenQuery[];
   }[];
 }
@@ -86,7 +90,9 @@ async function ask(view: ModelView, query: GoldenQuery) {
   }
 }
 
-const files = existsSync(FOLDER) ? readdirSync(FOLDER).filter((name) => name.endsWith(".json")) : [];
+const files = existsSync(FOLDER)
+  ? readdirSync(FOLDER).filter((name) => name.endsWith(".json"))
+  : [];
 
 describe("answers recorded from CouchDB", () => {
   test.each(files.length > 0 ? files : ["(no recorded cases here)"])("%s", async (file) => {

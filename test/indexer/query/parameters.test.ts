@@ -75,7 +75,10 @@ describe("parameters of a query string", () => {
   });
 
   test("the last of a repeated parameter wins", () => {
-    expect(parse("limit=1&limit=2&startkey=1&start_key=2")).toMatchObject({ limit: 2, startKey: "2" });
+    expect(parse("limit=1&limit=2&startkey=1&start_key=2")).toMatchObject({
+      limit: 2,
+      startKey: "2",
+    });
   });
 
   test("key sets both ends where it stands", () => {
@@ -84,9 +87,16 @@ describe("parameters of a query string", () => {
   });
 
   test("a list of one key is a key, an empty or longer one a list", () => {
-    expect(parse('keys=[ {"b":1,"1":2} ]')).toMatchObject({ startKey: '{"b":1,"1":2}', endKey: '{"b":1,"1":2}' });
+    expect(parse('keys=[ {"b":1,"1":2} ]')).toMatchObject({
+      startKey: '{"b":1,"1":2}',
+      endKey: '{"b":1,"1":2}',
+    });
     expect(parse("keys=[ ]").keys).toEqual([]);
-    expect(parse('keys=["a,]", [1, 2] ,{"x":"\\"}"}]').keys).toEqual(['"a,]"', "[1, 2]", '{"x":"\\"}"}']);
+    expect(parse('keys=["a,]", [1, 2] ,{"x":"\\"}"}]').keys).toEqual([
+      '"a,]"',
+      "[1, 2]",
+      '{"x":"\\"}"}',
+    ]);
     expect(parse('keys={"a":1}').keys).toBe("invalid");
     expect(parse("keys=null").keys).toBe("invalid");
   });
@@ -156,7 +166,10 @@ describe("parameters of a body", () => {
   });
 
   test("the query string overrides the body, key by key", () => {
-    expect(parse("limit=3&reduce=false", '{"limit":1,"skip":2}')).toMatchObject({ limit: 3, skip: 2 });
+    expect(parse("limit=3&reduce=false", '{"limit":1,"skip":2}')).toMatchObject({
+      limit: 3,
+      skip: 2,
+    });
     expect(parse('keys=["a"]', '{"keys":[]}')).toMatchObject({ keys: [], startKey: '"a"' });
   });
 
@@ -166,12 +179,18 @@ describe("parameters of a body", () => {
     ['{"limit":1.5}', "400 query_parse_error: Invalid value for integer: 1.5"],
     ['{"limit":2.0}', "400 query_parse_error: Invalid value for integer: 2.0"],
     ['{"skip":null}', "400 query_parse_error: Invalid value for integer: null"],
-    ['{"skip":{"a":[1,"b"]}}', '400 query_parse_error: Invalid value for integer: {[{<<"a">>,[1,<<"b">>]}]}'],
+    [
+      '{"skip":{"a":[1,"b"]}}',
+      '400 query_parse_error: Invalid value for integer: {[{<<"a">>,[1,<<"b">>]}]}',
+    ],
     ['{"descending":"foo"}', '400 query_parse_error: Invalid boolean parameter: "foo"'],
     ['{"descending":1}', "400 query_parse_error: Invalid boolean parameter: 1"],
     ['{"keys":"a"}', "400 bad_request: `keys` member must be an array."],
     ['{"partition":5}', "400 illegal_partition: Partition must be a string"],
-    ['{"queries":[]}', "400 bad_request: The `queries` parameter is no longer supported at this endpoint"],
+    [
+      '{"queries":[]}',
+      "400 bad_request: The `queries` parameter is no longer supported at this endpoint",
+    ],
     ["[]", "400 bad_request: Request body must be a JSON object"],
     ["", "400 bad_request: invalid UTF-8 JSON"],
     ['{"a":1,}', "400 bad_request: invalid UTF-8 JSON"],

@@ -12,10 +12,16 @@ import {
   resolveViewQuery,
   runViewQuery,
 } from "../../../indexer/query/index.js";
-import { arrayElements, cutArray, objectMembers, sameTerm } from "../../../indexer/query/json-slices.js";
+import {
+  arrayElements,
+  cutArray,
+  objectMembers,
+  sameTerm,
+} from "../../../indexer/query/json-slices.js";
 import { answerOf } from "../../helpers/ask-view.js";
 import { compareBytes } from "../../helpers/memory-tree.js";
-import { modelView, type EmittedRow } from "../../helpers/view-model.js";
+import { storeTree } from "../../helpers/store-tree.js";
+import { modelView, type EmittedRow, type ModelOptions } from "../../helpers/view-model.js";
 
 const runs = { numRuns: Number(process.env["TEST_RUNS"] ?? 200) };
 
@@ -27,13 +33,33 @@ const key = fc.oneof(
 );
 const id = fc.constantFrom("a", "b", "c", "d");
 const rows = fc.array(
-  fc.record({ id, key: key.map((k) => JSON.stringify(k)), value: fc.integer({ min: 0, max: 9 }).map(String) }),
+  fc.record({
+    id,
+    key: key.map((k) => JSON.stringify(k)),
+    value: fc.integer({ min: 0, max: 9 }).map(String),
+  }),
   { maxLength: 40 },
 );
 
 describe("parameters", () => {
   const value = fc.oneof(
-    fc.constantFrom("", "true", "FALSE", "lazy", "ok", "-1", "0", "3", "1e3", "[]", '["a"]', '["a",1]', "[1,", "{}", "null"),
+    fc.constantFrom(
+      "",
+      "true",
+      "FALSE",
+      "lazy",
+      "ok",
+      "-1",
+      "0",
+      "3",
+      "1e3",
+      "[]",
+      '["a"]',
+      '["a",1]',
+      "[1,",
+      "{}",
+      "null",
+    ),
     fc.json(),
     fc.string(),
     fc.string({ unit: "binary" }),
@@ -46,18 +72,28 @@ describe("parameters", () => {
       await modelView([{ id: "a", key: '"a"', value: "1" }], { reduce: "_sum", collation: "raw" }),
     ];
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(names, value)), fc.option(fc.json()), async (params, body) => {
-        for (const view of views) {
-          try {
-            const parsed = parseViewQuery(params, body === null ? undefined : parseViewBody(body));
-            const answer = await runViewQuery(resolveViewQuery(parsed, view), view.context).object();
-            expect(Array.isArray(answer.rows)).toBe(true);
-          } catch (error) {
-            expect(error).toBeInstanceOf(QueryError);
-            expect(error).toMatchObject({ status: 400, reason: expect.any(String) });
+      fc.asyncProperty(
+        fc.array(fc.tuple(names, value)),
+        fc.option(fc.json()),
+        async (params, body) => {
+          for (const view of views) {
+            try {
+              const parsed = parseViewQuery(
+                params,
+                body === null ? undefined : parseViewBody(body),
+              );
+              const answer = await runViewQuery(
+                resolveViewQuery(parsed, view),
+                view.context,
+              ).object();
+              expect(Array.isArray(answer.rows)).toBe(true);
+            } catch (error) {
+              expect(error).toBeInstanceOf(QueryError);
+              expect(error).toMatchObject({ status: 400, reason: expect.any(String) });
+            }
           }
-        }
-      }),
+        },
+      ),
       runs,
     );
   });
@@ -68,7 +104,9 @@ describe("parameters", () => {
     fc.assert(
       fc.property(fc.array(entry), (queries) => {
         try {
-          expect(resolveViewQueries([], JSON.stringify({ queries }), view)).toHaveLength(queries.length);
+          expect(resolveViewQueries([], JSON.stringify({ queries }), view)).toHaveLength(
+            queries.length,
+          );
         } catch (error) {
           expect(error).toBeInstanceOf(QueryError);
         }
@@ -85,7 +123,9 @@ describe("slices of JSON", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), blanks, (list, space) => {
         const parts = arrayElements(` ${JSON.stringify(list, null, space)}\n`);
-        expect(parts.map((part) => JSON.parse(part) as unknown)).toEqual(JSON.parse(JSON.stringify(list)));
+        expect(parts.map((part) => JSON.parse(part) as unknown)).toEqual(
+          JSON.parse(JSON.stringify(list)),
+        );
       }),
       runs,
     );
@@ -94,7 +134,9 @@ describe("slices of JSON", () => {
         const gap = space === undefined ? "" : "\n ";
         const text = `{${list.map(([n, v]) => `${gap}${JSON.stringify(n)}${gap}:${gap}${JSON.stringify(v, null, space)}`).join(",")}}`;
         const members = objectMembers(text);
-        expect(members.map(([name, json]) => [name, JSON.parse(json)])).toEqual(JSON.parse(JSON.stringify(list)));
+        expect(members.map(([name, json]) => [name, JSON.parse(json) as unknown])).toEqual(
+          JSON.parse(JSON.stringify(list)),
+        );
       }),
       runs,
     );
@@ -102,9 +144,13 @@ describe("slices of JSON", () => {
 
   test("of the first elements are what slice gives", () => {
     fc.assert(
-      fc.property(fc.array(fc.jsonValue(), { minLength: 1 }), fc.integer({ min: 1, max: 5 }), (list, count) => {
-        expect(cutArray(JSON.stringify(list), count)).toBe(JSON.stringify(list.slice(0, count)));
-      }),
+      fc.property(
+        fc.array(fc.jsonValue(), { minLength: 1 }),
+        fc.integer({ min: 1, max: 5 }),
+        (list, count) => {
+          expect(cutArray(JSON.stringify(list), count)).toBe(JSON.stringify(list.slice(0, count)));
+        },
+      ),
       runs,
     );
     expect(cutArray("[]", 1)).toBe("[]");
@@ -133,6 +179,11 @@ interface PlainRow {
 }
 
 describe("answers", () => {
+  /** Leaves of a plain tree, or the storage engine's. */
+  const trees: fc.Arbitrary<ModelOptions> = fc.oneof(
+    fc.integer({ min: 1, max: 6 }).map((leafEntries) => ({ leafEntries })),
+    fc.constant({ tree: storeTree }),
+  );
   const query = fc.record(
     {
       startkey: key,
@@ -149,37 +200,51 @@ describe("answers", () => {
   );
   const bytesOf = (json: string): Uint8Array => encodeKeyText("root", json);
 
-  function parametersOf(wanted: Record<string, unknown>): string {
+  interface Wanted {
+    startkey?: unknown;
+    endkey?: unknown;
+    startkey_docid?: string;
+    endkey_docid?: string;
+    inclusive_end?: boolean;
+    descending?: boolean;
+  }
+
+  function parametersOf(wanted: object): string {
     return Object.entries(wanted)
-      .map(([name, value]) => `${name}=${typeof value === "string" && name.endsWith("docid") ? value : JSON.stringify(value)}`)
+      .map(
+        ([name, value]) =>
+          `${name}=${typeof value === "string" && name.endsWith("docid") ? value : JSON.stringify(value)}`,
+      )
       .join("&");
   }
 
   /** VIEWS §9 for one row, said once more: no byte ranges. */
-  function inRange(row: PlainRow, q: Record<string, unknown>): boolean {
-    const sign = q["descending"] === true ? -1 : 1;
-    const against = (bound: unknown, docId: unknown, openId: number): number => {
+  function inRange(row: PlainRow, q: Wanted): boolean {
+    const sign = q.descending === true ? -1 : 1;
+    const against = (bound: unknown, docId: string | undefined, openId: number): number => {
       const byKey = compareBytes(bytesOf(row.key), bytesOf(JSON.stringify(bound)));
       if (byKey !== 0) return sign * byKey;
       if (docId === undefined) return openId;
-      return sign * compareBytes(Buffer.from(row.id), Buffer.from(String(docId)));
+      return sign * compareBytes(Buffer.from(row.id), Buffer.from(docId));
     };
-    if ("startkey" in q && against(q["startkey"], q["startkey_docid"], 0) < 0) return false;
+    if ("startkey" in q && against(q.startkey, q.startkey_docid, 0) < 0) return false;
     if (!("endkey" in q)) return true;
-    const end = against(q["endkey"], q["endkey_docid"], 0);
-    return q["inclusive_end"] === false ? end < 0 : end <= 0;
+    const end = against(q.endkey, q.endkey_docid, 0);
+    return q.inclusive_end === false ? end < 0 : end <= 0;
   }
 
   test("of map queries are a filter over all rows, cut by skip and limit", async () => {
     await fc.assert(
-      fc.asyncProperty(rows, query, fc.integer({ min: 1, max: 6 }), async (emitted: EmittedRow[], q, leafEntries) => {
-        const wanted: Record<string, unknown> = { ...q };
+      fc.asyncProperty(rows, query, trees, async (emitted: EmittedRow[], q, tree) => {
+        const wanted: Wanted = { ...q };
         if (q.keys) {
-          delete wanted["startkey"];
-          delete wanted["endkey"];
+          delete wanted.startkey;
+          delete wanted.endkey;
         }
-        const view = await modelView(emitted, { leafEntries });
-        const all = (await answerOf(view, `descending=${String(q.descending === true)}`).object()).rows.map((row) => ({
+        const view = await modelView(emitted, tree);
+        const all = (
+          await answerOf(view, `descending=${String(q.descending === true)}`).object()
+        ).rows.map((row) => ({
           id: row.id ?? "",
           key: JSON.stringify(row.key),
           value: JSON.stringify(row.value),
@@ -188,7 +253,9 @@ describe("answers", () => {
         try {
           answer = await answerOf(view, parametersOf(wanted)).object();
         } catch (error) {
-          expect(error).toMatchObject({ reason: expect.stringContaining("No rows can match your key range") });
+          expect(error).toMatchObject({
+            reason: expect.stringContaining("No rows can match your key range"),
+          });
           return;
         }
         const lists = q.keys
@@ -199,9 +266,9 @@ describe("answers", () => {
         const skip = q.skip ?? 0;
         const matching = lists.flat().slice(skip, skip + (q.limit ?? Infinity));
         expect(answer.total_rows).toBe(all.length);
-        expect(answer.rows.map((row) => [row.id, JSON.stringify(row.key), JSON.stringify(row.value)])).toEqual(
-          matching.map((row) => [row.id, row.key, row.value]),
-        );
+        expect(
+          answer.rows.map((row) => [row.id, JSON.stringify(row.key), JSON.stringify(row.value)]),
+        ).toEqual(matching.map((row) => [row.id, row.key, row.value]));
         const first = lists.find((list) => list.length > 0)?.[0];
         if (first) expect(answer.offset).toBe(Math.min(all.length, all.indexOf(first) + skip));
       }),
@@ -212,14 +279,16 @@ describe("answers", () => {
   test("of reduce queries group the rows that the map query shows", async () => {
     const grouping = fc.constantFrom("", "group=true", "group_level=1", "group_level=2");
     await fc.assert(
-      fc.asyncProperty(rows, query, grouping, fc.integer({ min: 1, max: 6 }), async (emitted, q, group, leafEntries) => {
+      fc.asyncProperty(rows, query, grouping, trees, async (emitted, q, group, tree) => {
         const { startkey, endkey, descending, inclusive_end, skip = 0, limit = Infinity } = q;
         const range = parametersOf(
           Object.fromEntries(
-            Object.entries({ startkey, endkey, descending, inclusive_end }).filter(([, value]) => value !== undefined),
+            Object.entries({ startkey, endkey, descending, inclusive_end }).filter(
+              ([, value]) => value !== undefined,
+            ),
           ),
         );
-        const view = await modelView(emitted, { leafEntries, reduce: "_sum" });
+        const view = await modelView(emitted, { ...tree, reduce: "_sum" });
         let mapped;
         try {
           mapped = (await answerOf(view, `reduce=false&${range}`).object()).rows;
@@ -227,11 +296,17 @@ describe("answers", () => {
           expect(error).toBeInstanceOf(QueryError);
           return;
         }
-        const level = group === "" ? 0 : group === "group=true" ? Infinity : Number(group.slice(-1));
+        const level =
+          group === "" ? 0 : group === "group=true" ? Infinity : Number(group.slice(-1));
         const sums = new Map<string, number>();
         for (const row of mapped) {
           const whole = row.key;
-          const shown = level === 0 ? null : Array.isArray(whole) ? (whole as unknown[]).slice(0, level) : whole;
+          const shown =
+            level === 0
+              ? null
+              : Array.isArray(whole)
+                ? (whole as unknown[]).slice(0, level)
+                : whole;
           const name = JSON.stringify(shown);
           sums.set(name, (sums.get(name) ?? 0) + Number(row.value));
         }

@@ -2,7 +2,13 @@
 
 import { describe, expect, test } from "@jest/globals";
 import { ask, reasonOf, rowsOf } from "../../helpers/ask-view.js";
-import { modelView, type EmittedRow, type ModelOptions, type ModelView } from "../../helpers/view-model.js";
+import { storeTree } from "../../helpers/store-tree.js";
+import {
+  modelView,
+  type EmittedRow,
+  type ModelOptions,
+  type ModelView,
+} from "../../helpers/view-model.js";
 
 /** `[key, id, value]` in JavaScript values. */
 function rows(...list: [key: unknown, id: string, value?: unknown][]): EmittedRow[] {
@@ -13,11 +19,20 @@ function rows(...list: [key: unknown, id: string, value?: unknown][]): EmittedRo
   }));
 }
 
-const view = (list: EmittedRow[], options: ModelOptions = {}): Promise<ModelView> => modelView(list, options);
+type Make = (list: EmittedRow[], options?: ModelOptions) => Promise<ModelView>;
+const trees: [string, Make][] = [
+  ["a plain tree", (list, options) => modelView(list, options)],
+  [
+    "a tree of the storage engine",
+    (list, options) => modelView(list, { ...options, tree: storeTree }),
+  ],
+];
 
-const numbers = rows(...Array.from({ length: 10 }, (_, i): [number, string, number] => [i * 2, `d${i}`, i]));
+const numbers = rows(
+  ...Array.from({ length: 10 }, (_, i): [number, string, number] => [i * 2, `d${i}`, i]),
+);
 
-describe("rows of a map query", () => {
+describe.each(trees)("rows of a map query over %s", (_, view) => {
   test("equal keys of a document come in value order, also descending", async () => {
     const v = await view(rows([1, "a", "b"], [1, "a", "a"], [1, "b", 5]));
     expect(await rowsOf(v, "")).toEqual(['1<a>="a"', '1<a>="b"', "1<b>=5"]);
@@ -25,8 +40,17 @@ describe("rows of a map query", () => {
   });
 
   test("values of one key come in Erlang term order", async () => {
-    const v = await view(rows([1, "a"], [1, "a", 3], [1, "a", {}], [1, "a", []], [1, "a", "x"], [1, "a", true]));
-    expect(await rowsOf(v, "")).toEqual(["1<a>=3", "1<a>=null", "1<a>=true", "1<a>={}", "1<a>=[]", '1<a>="x"']);
+    const v = await view(
+      rows([1, "a"], [1, "a", 3], [1, "a", {}], [1, "a", []], [1, "a", "x"], [1, "a", true]),
+    );
+    expect(await rowsOf(v, "")).toEqual([
+      "1<a>=3",
+      "1<a>=null",
+      "1<a>=true",
+      "1<a>={}",
+      "1<a>=[]",
+      '1<a>="x"',
+    ]);
   });
 
   test("identical values count each", async () => {
@@ -36,13 +60,23 @@ describe("rows of a map query", () => {
 
   test("inclusive_end=false leaves out the rows of endkey in both directions", async () => {
     const v = await view(rows(["a", "1"], ["A", "2"], ["aa", "3"], ["b", "4"], ["B", "5"]));
-    expect(await rowsOf(v, 'endkey="b"&inclusive_end=false')).toEqual(['"a"<1>=null', '"A"<2>=null', '"aa"<3>=null']);
-    expect(await rowsOf(v, 'endkey="b"&inclusive_end=false&descending=true')).toEqual(['"B"<5>=null']);
+    expect(await rowsOf(v, 'endkey="b"&inclusive_end=false')).toEqual([
+      '"a"<1>=null',
+      '"A"<2>=null',
+      '"aa"<3>=null',
+    ]);
+    expect(await rowsOf(v, 'endkey="b"&inclusive_end=false&descending=true')).toEqual([
+      '"B"<5>=null',
+    ]);
   });
 
   test("objects compare member by member in the order written", async () => {
     const v = await view(rows([{ b: 2, a: 1 }, "x"], [{ b: 2, c: 2 }, "y"], [{ b: 2 }, "z"]));
-    expect(await rowsOf(v, "")).toEqual(['{"b":2}<z>=null', '{"b":2,"a":1}<x>=null', '{"b":2,"c":2}<y>=null']);
+    expect(await rowsOf(v, "")).toEqual([
+      '{"b":2}<z>=null',
+      '{"b":2,"a":1}<x>=null',
+      '{"b":2,"c":2}<y>=null',
+    ]);
   });
 
   test("the members of a query key are taken in the order written, integer-like names included", async () => {
@@ -64,30 +98,57 @@ describe("rows of a map query", () => {
 
   test("a range that cannot match is refused, unless its keys are the same", async () => {
     const v = await view(rows([1, "a"], [1, "z"], [2, "b"]));
-    const text = "400 query_parse_error: No rows can match your key range, reverse your start_key and end_key or set";
+    const text =
+      "400 query_parse_error: No rows can match your key range, reverse your start_key and end_key or set";
     expect(await reasonOf(v, "startkey=2&endkey=1")).toBe(`${text} descending=true`);
-    expect(await reasonOf(v, "startkey=1&endkey=2&descending=true")).toBe(`${text} descending=false`);
+    expect(await reasonOf(v, "startkey=1&endkey=2&descending=true")).toBe(
+      `${text} descending=false`,
+    );
     expect(await ask(v, "startkey=1&startkey_docid=z&endkey=1&endkey_docid=a")).toEqual({
       status: 200,
       body: { total_rows: 3, offset: 1, rows: [] },
     });
-    expect(await reasonOf(v, "startkey=[1, 2]&endkey=[1,2]&startkey_docid=b&endkey_docid=a")).toBe("200");
+    expect(await reasonOf(v, "startkey=[1, 2]&endkey=[1,2]&startkey_docid=b&endkey_docid=a")).toBe(
+      "200",
+    );
   });
 
   test("document ids bound the rows of the end keys only", async () => {
     const v = await view(rows([1, "a"], [1, "b"], [1, "c"]));
     expect(await rowsOf(v, "endkey=1&endkey_docid=b&inclusive_end=false")).toEqual(["1<a>=null"]);
     expect(await rowsOf(v, "endkey=1&endkey_docid=b")).toEqual(["1<a>=null", "1<b>=null"]);
-    expect(await rowsOf(v, "startkey=1&startkey_docid=b&descending=true")).toEqual(["1<b>=null", "1<a>=null"]);
-    expect(await rowsOf(v, "endkey=1&endkey_docid=b&descending=true")).toEqual(["1<c>=null", "1<b>=null"]);
-    expect(await rowsOf(v, "endkey=1&endkey_docid=b&descending=true&inclusive_end=false")).toEqual(["1<c>=null"]);
+    expect(await rowsOf(v, "startkey=1&startkey_docid=b&descending=true")).toEqual([
+      "1<b>=null",
+      "1<a>=null",
+    ]);
+    expect(await rowsOf(v, "endkey=1&endkey_docid=b&descending=true")).toEqual([
+      "1<c>=null",
+      "1<b>=null",
+    ]);
+    expect(await rowsOf(v, "endkey=1&endkey_docid=b&descending=true&inclusive_end=false")).toEqual([
+      "1<c>=null",
+    ]);
     expect(await rowsOf(v, "startkey_docid=b")).toHaveLength(3);
     expect(await rowsOf(v, "endkey_docid=a")).toHaveLength(3);
   });
 
   test("key with inclusive_end=false finds nothing, where the key would be", async () => {
     const v = await view(rows([0, "a"], [1, "b"]));
-    expect((await ask(v, "key=1&inclusive_end=false")).body).toEqual({ total_rows: 2, offset: 1, rows: [] });
+    expect((await ask(v, "key=1&inclusive_end=false")).body).toEqual({
+      total_rows: 2,
+      offset: 1,
+      rows: [],
+    });
+  });
+
+  test("a number too small for a normal double is 0", async () => {
+    const v = await view(rows([0, "a"], [[0, "e-324"], "b"], [1, "c"]));
+    expect(await rowsOf(v, "key=5e-324")).toEqual(["0<a>=null"]);
+    expect(await rowsOf(v, 'keys=[[-1e-320 , "e-324"],4.9E-324]')).toEqual([
+      '[0,"e-324"]<b>=null',
+      "0<a>=null",
+    ]);
+    expect(await rowsOf(v, "startkey=1e-300&endkey=2")).toEqual(["1<c>=null"]);
   });
 
   test("null is a key", async () => {
@@ -101,7 +162,10 @@ describe("rows of a map query", () => {
     const offset = async (query: string) => (await ask(v, query)).body["offset"];
     expect(await offset("startkey=99")).toBe(10);
     expect(await offset("startkey=15&endkey=15.5")).toBe(8);
-    expect(await ask(v, "limit=0")).toEqual({ status: 200, body: { total_rows: 10, offset: 0, rows: [] } });
+    expect(await ask(v, "limit=0")).toEqual({
+      status: 200,
+      body: { total_rows: 10, offset: 0, rows: [] },
+    });
     expect(await offset("limit=0&skip=3")).toBe(3);
     expect(await offset("descending=true&startkey=16")).toBe(1);
     expect(await offset("skip=99")).toBe(10);
@@ -111,10 +175,21 @@ describe("rows of a map query", () => {
 
   test("keys are answered in list order, backwards when descending", async () => {
     const v = await view(rows(["a", "1"], ["a", "2"], ["b", "3"]));
-    expect(await rowsOf(v, 'keys=["b","zz","a"]')).toEqual(['"b"<3>=null', '"a"<1>=null', '"a"<2>=null']);
-    expect(await rowsOf(v, 'keys=["a","b"]&descending=true')).toEqual(['"b"<3>=null', '"a"<2>=null', '"a"<1>=null']);
+    expect(await rowsOf(v, 'keys=["b","zz","a"]')).toEqual([
+      '"b"<3>=null',
+      '"a"<1>=null',
+      '"a"<2>=null',
+    ]);
+    expect(await rowsOf(v, 'keys=["a","b"]&descending=true')).toEqual([
+      '"b"<3>=null',
+      '"a"<2>=null',
+      '"a"<1>=null',
+    ]);
     expect(await rowsOf(v, 'keys=["b","a"]&skip=1&limit=1')).toEqual(['"a"<1>=null']);
-    expect(await rowsOf(v, 'keys=["a","b"]&startkey_docid=2')).toEqual(['"a"<2>=null', '"b"<3>=null']);
+    expect(await rowsOf(v, 'keys=["a","b"]&startkey_docid=2')).toEqual([
+      '"a"<2>=null',
+      '"b"<3>=null',
+    ]);
     expect(await rowsOf(v, 'keys=["a","a"]&limit=3')).toHaveLength(3);
     expect(await rowsOf(v, 'keys=["a","b"]&inclusive_end=false')).toEqual([]);
     expect((await ask(v, 'keys=["zz","b"]')).body["offset"]).toBe(2);
@@ -137,11 +212,16 @@ describe("rows of a map query", () => {
 
   test("update_seq stands between offset and rows", async () => {
     const v = await view(rows([1, "a"]));
-    expect(Object.keys((await ask(v, "update_seq=true")).body)).toEqual(["total_rows", "offset", "update_seq", "rows"]);
+    expect(Object.keys((await ask(v, "update_seq=true")).body)).toEqual([
+      "total_rows",
+      "offset",
+      "update_seq",
+      "rows",
+    ]);
   });
 });
 
-describe("reduce queries", () => {
+describe.each(trees)("reduce queries over %s", (_, view) => {
   const letters = rows(["a", "1", 1], ["b", "2", 2], ["b", "3", 3], ["c", "4", 4]);
 
   test("grouping is refused on map rows", async () => {
@@ -152,7 +232,9 @@ describe("reduce queries", () => {
     expect(await reasonOf(map, "group_level=1")).toBe(text);
     expect(await reasonOf(map, "group=false")).toBe("200");
     expect(await reasonOf(map, "group_level=0")).toBe("200");
-    expect(await reasonOf(map, "reduce=true")).toBe("400 query_parse_error: Reduce is invalid for map-only views.");
+    expect(await reasonOf(map, "reduce=true")).toBe(
+      "400 query_parse_error: Reduce is invalid for map-only views.",
+    );
     expect(await reasonOf(reduced, "reduce=false&group=true")).toBe(text);
   });
 
@@ -164,7 +246,9 @@ describe("reduce queries", () => {
     expect(await reasonOf(v, 'keys=["a","b"]&group_level=1')).toBe(text);
     expect(await reasonOf(v, "keys=[]")).toBe(text);
     expect((await ask(v, "keys=[]&group=true")).body).toEqual({ rows: [] });
-    expect(await reasonOf(v, 'keys="a"')).toBe("400 query_parse_error: `keys` must be an array of strings.");
+    expect(await reasonOf(v, 'keys="a"')).toBe(
+      "400 query_parse_error: `keys` must be an array of strings.",
+    );
     expect(await reasonOf(v, 'keys=["a","b"]&key="a"&group=true')).toBe(
       "400 query_parse_error: `keys` is incompatible with `key`, `start_key` and `end_key`",
     );
@@ -172,7 +256,10 @@ describe("reduce queries", () => {
 
   test("keys with group=true come in list order whatever the direction", async () => {
     const v = await view(letters, { reduce: "_sum" });
-    expect(await rowsOf(v, 'keys=["c","zz","b"]&group=true&descending=true')).toEqual(['"c"=4', '"b"=5']);
+    expect(await rowsOf(v, 'keys=["c","zz","b"]&group=true&descending=true')).toEqual([
+      '"c"=4',
+      '"b"=5',
+    ]);
     expect(await rowsOf(v, 'keys=["c","b","a"]&group=true&skip=1&limit=1')).toEqual(['"b"=5']);
   });
 
@@ -194,14 +281,46 @@ describe("reduce queries", () => {
   });
 
   test("levels cut arrays and leave other keys whole", async () => {
-    const v = await view(rows([["a", 1], "1"], [["a", 2], "2"], ["a", "3"], [[], "4"], [["a"], "5"]), {
-      reduce: "_count",
-    });
+    const v = await view(
+      rows([["a", 1], "1"], [["a", 2], "2"], ["a", "3"], [[], "4"], [["a"], "5"]),
+      {
+        reduce: "_count",
+      },
+    );
     expect(await rowsOf(v, "group_level=1")).toEqual(['"a"=1', "[]=1", '["a"]=3']);
-    expect(await rowsOf(v, "group_level=2")).toEqual(['"a"=1', "[]=1", '["a"]=1', '["a",1]=1', '["a",2]=1']);
+    expect(await rowsOf(v, "group_level=2")).toEqual([
+      '"a"=1',
+      "[]=1",
+      '["a"]=1',
+      '["a",1]=1',
+      '["a",2]=1',
+    ]);
     expect(await rowsOf(v, "group_level=1&descending=true")).toEqual(['["a"]=3', "[]=1", '"a"=1']);
-    expect(await rowsOf(v, 'group_level=1&startkey=["a",1]&endkey=["a",1,{}]')).toEqual(['["a"]=1']);
+    expect(await rowsOf(v, 'group_level=1&startkey=["a",1]&endkey=["a",1,{}]')).toEqual([
+      '["a"]=1',
+    ]);
     expect(await rowsOf(v, "group_level=1&skip=1&limit=1")).toEqual(["[]=1"]);
+  });
+
+  test("keys that collate equally are one group, shown as the first met", async () => {
+    const list: [unknown, string, number][] = [["é", "a", 1]];
+    for (let i = 0; i < 30; i++) list.push(["é", `b${i}`, 1]);
+    list.push(["e\u0301", "c", 1], ["f", "d", 1]);
+    const v = await view(rows(...list), { reduce: "_sum" });
+    expect(await rowsOf(v, "group=true")).toEqual(['"é"=32', '"f"=1']);
+    expect(await rowsOf(v, "group=true&descending=true")).toEqual(['"f"=1', '"e\u0301"=32']);
+    expect(await rowsOf(v, 'key="e\u0301"')).toEqual(["null=32"]);
+    expect(await rowsOf(v, 'keys=["f","e\u0301"]&group=true')).toEqual(['"f"=1', '"é"=32']);
+    expect(await rowsOf(v, 'keys=["f","é"]&group=true&descending=true')).toEqual([
+      '"f"=1',
+      '"e\u0301"=32',
+    ]);
+    expect(await rowsOf(v, 'key="é"&startkey_docid=b9&descending=true&group=true')).toEqual([
+      '"é"=31',
+    ]);
+    expect(await rowsOf(v, 'reduce=false&startkey="é"&startkey_docid=c&endkey="é"')).toEqual([
+      '"e\u0301"<c>=1',
+    ]);
   });
 
   test("a custom reduce always gets a last rereduce", async () => {
@@ -209,7 +328,13 @@ describe("reduce queries", () => {
     const v = await view(five, { reduce: "function(k,v){return v.length}" });
     expect(await rowsOf(v, "")).toEqual(["null=1"]);
     const r = await view(five, { reduce: "function(k,v,r){return r}" });
-    expect(await rowsOf(r, "group=true")).toEqual(["0=true", "1=true", "2=true", "3=true", "4=true"]);
+    expect(await rowsOf(r, "group=true")).toEqual([
+      "0=true",
+      "1=true",
+      "2=true",
+      "3=true",
+      "4=true",
+    ]);
   });
 
   test("_sum puts its error into the row", async () => {
@@ -224,13 +349,19 @@ describe("reduce queries", () => {
     const v = await view(rows([1, "a", 1], [2, "b", null], [3, "c", 3]), { reduce: "_stats" });
     expect(await rowsOf(v, "endkey=1.5")).toHaveLength(1);
     await expect(rowsOf(v, "")).rejects.toMatchObject({ code: "INDEXER_REDUCE_FAILED" });
-    await expect(rowsOf(v, "group=true&startkey=2")).rejects.toMatchObject({ details: { status: 500 } });
+    await expect(rowsOf(v, "group=true&startkey=2")).rejects.toMatchObject({
+      details: { status: 500 },
+    });
   });
 
   test("documents and conflicts are refused", async () => {
     const v = await view(letters, { reduce: "_sum" });
-    expect(await reasonOf(v, "include_docs=true")).toBe("400 query_parse_error: `include_docs` is invalid for reduce");
-    expect(await reasonOf(v, "conflicts=false")).toBe("400 query_parse_error: `conflicts` is invalid for reduce views.");
+    expect(await reasonOf(v, "include_docs=true")).toBe(
+      "400 query_parse_error: `include_docs` is invalid for reduce",
+    );
+    expect(await reasonOf(v, "conflicts=false")).toBe(
+      "400 query_parse_error: `conflicts` is invalid for reduce views.",
+    );
     expect(await reasonOf(v, "include_docs=false")).toBe("200");
     expect(await reasonOf(v, "reduce=false&include_docs=true&conflicts=true")).toBe("200");
   });
@@ -239,12 +370,15 @@ describe("reduce queries", () => {
     const v = await view(letters, {
       reduce: "function(k,v){return 1}",
       js: {
-        reduce: (sources) => sources.map(() => ({ overflow: "Reduce output must shrink more rapidly" })),
+        reduce: (sources) =>
+          sources.map(() => ({ overflow: "Reduce output must shrink more rapidly" })),
         rereduce: () => ({ overflow: "Reduce output must shrink more rapidly" }),
       },
     });
     expect((await ask(v, "group=true&limit=1")).body).toEqual({
-      rows: [{ key: null, error: "reduce_overflow_error", reason: expect.stringContaining("shrink") }],
+      rows: [
+        { key: null, error: "reduce_overflow_error", reason: expect.stringContaining("shrink") },
+      ],
     });
   });
 
@@ -257,7 +391,9 @@ describe("reduce queries", () => {
       waiting--;
       return texts;
     };
-    const many = rows(...Array.from({ length: 20 }, (_, i): [number, string, number] => [i, `d${i}`, 1]));
+    const many = rows(
+      ...Array.from({ length: 20 }, (_, i): [number, string, number] => [i, `d${i}`, 1]),
+    );
     const v = await view(many, {
       reduce: "function(k,v){return sum(v)}",
       js: {
@@ -272,6 +408,8 @@ describe("reduce queries", () => {
 });
 
 describe("checks that depend on the view", () => {
+  const view = (list: EmittedRow[]): Promise<ModelView> => modelView(list);
+
   test("partitions must be named where rows are kept by partition, and only there", async () => {
     const v = await view(numbers);
     expect(await reasonOf(v, "partition=p")).toBe(
@@ -284,7 +422,9 @@ describe("checks that depend on the view", () => {
 
   test("a maximum of rows is refused when exceeded and holds when nothing is said", async () => {
     const v = { ...(await view(numbers)), limitMax: 4 } as ModelView;
-    expect(await reasonOf(v, "limit=5")).toBe("400 query_parse_error: Limit is too large, must not exceed 4");
+    expect(await reasonOf(v, "limit=5")).toBe(
+      "400 query_parse_error: Limit is too large, must not exceed 4",
+    );
     expect(await rowsOf(v, "")).toHaveLength(4);
   });
 
