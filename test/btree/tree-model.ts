@@ -17,6 +17,16 @@ export function hex(bytes: Bytes): string {
   return Buffer.from(bytes).toString("hex");
 }
 
+/** What the call threw; undefined when it returned. */
+export function caught(call: () => unknown): unknown {
+  try {
+    call();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
 /** Rows an entry counts for: 1 to 3, by its first byte. */
 export function rowsOf(bytes: Bytes, start: number, end: number): number {
   return start === end ? 1 : ((bytes[start] as number) % 3) + 1;
