@@ -43,7 +43,7 @@ export interface BatchOptions {
   /**
    * Ends the batch with the command `["reduce",[],[]]`, whose answer `[true,[]]` no map_doc gives: a server that printed a line
    * too many or too few is found out before the batch resolves, rather than every later row being filed under the wrong
-   * document. Costs one command a batch; the peer must know `reduce`.
+   * document. Costs one command a batch; the peer must know `reduce`: see `probeFence`.
    * @defaultValue false
    */
   readonly fence?: boolean;

@@ -12,7 +12,7 @@ import { encodeCommand } from "./codec.js";
 import { Deadline } from "./deadline.js";
 import { type BatchReply, failureFor, ProtocolError } from "./errors.js";
 import { limitOption, lineEnds, LineSplitter } from "./framing.js";
-import { BatchJob, type Job, type JobLimits, LogMeter, PromptJob } from "./jobs.js";
+import { BatchJob, FENCE_COMMAND, type Job, type JobLimits, LogMeter, PromptJob } from "./jobs.js";
 import { parseReply } from "./messages.js";
 import { endOf, type Outgoing, SendWindow } from "./send-window.js";
 import type { Transport } from "./transport.js";
@@ -140,8 +140,8 @@ export class ProtocolClient {
    *
    * Rejects with a ProtocolError that tells what can be kept: `answered` commands have the replies in `partial`, the peer may
    * have seen the first `sent`, and the first unanswered one is to blame, if any. With PROTOCOL_UNEXPECTED_REPLY `answered` is 0
-   * and the culprit unknown, because every reply may be another command's: only a fenced batch of one command finds it. After a
-   * "fatal" reply that reply is the last of `partial`. Rejects with a TypeError if `lines` is not exactly `count` non-empty lines.
+   * and the culprit unknown, because every reply may be another command's: only a fenced batch of one command finds it. A
+   * "fatal" reply is not in `partial`: its command is the one to blame. Rejects with a TypeError if `lines` is not exactly `count` non-empty lines.
    */
   batch(lines: Uint8Array, count: number, options: BatchOptions = {}): Promise<BatchReply> {
     return new Promise((resolve, reject) => {
@@ -151,6 +151,20 @@ export class ProtocolClient {
       if (count === 0) job.settle();
       else this.#send(job);
     });
+  }
+
+  /**
+   * Whether the peer answers the command that closes a fenced batch as every couchjs does. To be asked once after `reset` of a
+   * program that is not known: one that takes the command amiss may exit, or never answer, which breaks the client.
+   */
+  async probeFence(): Promise<boolean> {
+    try {
+      const reply = await this.prompt(FENCE_COMMAND);
+      return JSON.stringify(reply) === "[true,[]]";
+    } catch (error) {
+      if (error instanceof ProtocolError && error.code === "PROTOCOL_ERROR_REPLY") return false;
+      throw error;
+    }
   }
 
   /** Rejects what is pending with PROTOCOL_CLOSED and ends the peer's input. Idempotent. */

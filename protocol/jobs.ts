@@ -1,6 +1,7 @@
 // What the client is asked for, as it waits for its answers: one command whose reply is parsed, or a batch whose replies are kept
 // as raw bytes. A batch costs a few loads per line: nothing is decoded, no object is made, bytes move in runs of many lines.
 
+import { encodeCommand } from "./codec.js";
 import {
   type BatchLog,
   type BatchReply,
@@ -15,7 +16,8 @@ const CLOSE_BRACKET = 0x5d;
 const LOWER_T = 0x74;
 
 /** The command that closes a fenced batch, and the only right answer to it, which is no answer to a map_doc. */
-export const FENCE_LINE = new TextEncoder().encode('["reduce",[],[]]\n');
+export const FENCE_COMMAND = ["reduce", [], []] as const;
+const FENCE_LINE = encodeCommand(FENCE_COMMAND);
 const FENCE_REPLY = /^\s*\[\s*true\s*,\s*\[\s*\]\s*\]\s*$/;
 
 export interface JobLimits {
@@ -116,8 +118,6 @@ export class BatchJob implements Outgoing {
   #bytes = 0;
   #logs: BatchLog[] = [];
   #logBytes = 0;
-  /** The last reply was a "fatal" one. */
-  #fatal: ProtocolError | undefined;
 
   constructor(
     readonly lines: Uint8Array,
@@ -137,7 +137,7 @@ export class BatchJob implements Outgoing {
 
   /**
    * Takes lines `index … count` of a block, as far as they answer released commands of this batch, and returns the index of the
-   * first line that does not. When it throws, all lines before the offending one are taken; a "fatal" reply too.
+   * first line that does not. When it throws, all lines before the offending one are taken.
    */
   take(block: Uint8Array, ends: Uint32Array, index: number, count: number): number {
     const lineStarts = this.#lineStarts;
@@ -169,13 +169,11 @@ export class BatchJob implements Outgoing {
         index++;
         start = end;
         lineStarts[answered] = base + end;
-        if (this.#fatal) break;
       }
     } finally {
       this.#keep(block, runStart, start);
       this.answered = answered;
     }
-    if (this.#fatal) throw this.#fatal;
     if (this.#bytes + this.#logBytes > this.#limits.batchBytesMax) {
       throw new ProtocolError(
         "PROTOCOL_BATCH_TOO_LARGE",
@@ -235,7 +233,7 @@ export class BatchJob implements Outgoing {
         this.#logBytes += line.length;
         return true;
       }
-      if (reply.kind === "fatal") this.#fatal = errorReply(true, reply.id, reply.reason);
+      if (reply.kind === "fatal") throw errorReply(true, reply.id, reply.reason);
     } else if (this.fence && line[1] === LOWER_T && isFenceReply(line)) {
       throw misaligned("fewer replies than it got commands", line);
     }

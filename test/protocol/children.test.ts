@@ -136,7 +136,7 @@ describe("a real child process", () => {
 
       expect(error).toEqual(
         code("PROTOCOL_ERROR_REPLY", {
-          answered: 4,
+          answered: 3,
           fatal: true,
           id: "out_of_memory",
           reason: "no more",

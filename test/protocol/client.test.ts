@@ -237,7 +237,7 @@ describe("batch", () => {
     await expect(second).rejects.toThrow(code("PROTOCOL_CLOSED", { answered: 0, sent: 0 }));
   });
 
-  test("keeps a fatal reply as the last one", async () => {
+  test("blames the command that was answered by a fatal line", async () => {
     const { client, peer } = setUp();
 
     const answer = client.batch(mapDocs(documents(3)), 3);
@@ -245,11 +245,30 @@ describe("batch", () => {
 
     const error = await answer.catch((reason: unknown) => reason);
     expect(error).toEqual(
-      code("PROTOCOL_ERROR_REPLY", { answered: 2, id: "k", reason: "r", fatal: true }),
+      code("PROTOCOL_ERROR_REPLY", {
+        answered: 1,
+        id: "k",
+        reason: "r",
+        fatal: true,
+        command: '["map_doc",{"_id":"d1"}]',
+      }),
     );
     const { partial } = error as { partial: Parameters<typeof replyTexts>[0] };
-    expect(replyTexts(partial)).toEqual(["[0]", '["fatal","k","r"]']);
+    expect(replyTexts(partial)).toEqual(["[0]"]);
     expect(client.state).toBe("broken");
+  });
+
+  test("blames nobody when the server dies after its last answer, before the fence", async () => {
+    const { client, peer } = setUp();
+
+    const answer = client.batch(mapDocs(documents(1)), 1, { fence: true });
+    peer.say('["error","k","r"]\n');
+    peer.die();
+
+    const error = await answer.catch((reason: unknown) => reason);
+    expect(error).toEqual(code("PROTOCOL_CLOSED", { answered: 1, command: undefined }));
+    const { partial } = error as { partial: Parameters<typeof replyTexts>[0] };
+    expect(replyTexts(partial)).toEqual(['["error","k","r"]']);
   });
 
   test("fails at a stray print, with the replies before it", async () => {
@@ -336,6 +355,32 @@ describe("batch", () => {
     peer.say("[0]\n[true,[]]\n");
 
     await expect(answer).rejects.toThrow(code("PROTOCOL_UNEXPECTED_REPLY", { answered: 0 }));
+  });
+});
+
+describe("probeFence", () => {
+  test.each([
+    ["[true, []]", true],
+    ["[[]]", false],
+    ["true", false],
+    ['["error","unknown_command","reduce"]', false],
+  ])("of a peer that says %s: %p", async (reply, expected) => {
+    const { client, peer } = setUp();
+
+    const answer = client.probeFence();
+    peer.say(`${reply}\n`);
+
+    expect(await answer).toBe(expected);
+    expect(client.state).toBe("open");
+  });
+
+  test("of a peer that exits", async () => {
+    const { client, peer } = setUp();
+
+    const answer = client.probeFence();
+    peer.die();
+
+    await expect(answer).rejects.toThrow(code("PROTOCOL_CLOSED"));
   });
 });
 

@@ -1,8 +1,13 @@
 // Answers a document with `bytes` by a row of that many characters. Like all of these servers it does not read meanwhile.
 
-import { serve } from "./line-server.js";
+import { print, serve } from "./line-server.js";
+
+const PIECE = "x".repeat(1 << 20);
 
 serve(({ document }) => {
   const bytes = document["bytes"];
-  return typeof bytes === "number" ? `[[["${"x".repeat(bytes)}",null]]]\n` : undefined;
+  if (typeof bytes !== "number") return undefined;
+  print('[[["');
+  for (let left = bytes; left > 0; left -= PIECE.length) print(PIECE.slice(0, left));
+  return '",null]]]\n';
 });
