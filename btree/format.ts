@@ -11,6 +11,9 @@ export const SLOT_BYTES = 4096;
 export const SLOT_COUNT = 4;
 export const DATA_START = SLOT_BYTES * SLOT_COUNT;
 
+/** Bytes of a file's salt. */
+export const SALT_BYTES = 16;
+
 /** Frame of a record: checksum u32, payload length u32, kind u8. */
 export const FRAME_BYTES = 9;
 /** A leaf's entries follow the frame and an entry count (u16). */

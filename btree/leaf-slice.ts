@@ -1,6 +1,5 @@
 // LeafSlice over a decoded leaf: keys are made on demand, values are views.
 
-import { invariant } from "./errors.js";
 import type { LeafNode } from "./leaf-node.js";
 import type { NodeSource } from "./node-source.js";
 import type { Bytes, LeafSlice } from "./types.js";
@@ -37,7 +36,7 @@ export class NodeSlice implements LeafSlice {
   }
 
   #at(i: number): number {
-    invariant(i >= 0 && i < this.length, `entry ${i} of a slice of ${this.length}`);
+    if (!(i >= 0 && i < this.length)) throw new RangeError(`entry ${i} of a slice of ${this.length}`);
     return this.#reverse ? this.#from + this.length - 1 - i : this.#from + i;
   }
 }

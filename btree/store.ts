@@ -16,6 +16,7 @@ import {
   KIND_ROOTS,
   NODE_BYTES_MAX,
   NODE_BYTES_MIN,
+  SALT_BYTES,
   SLOT_BYTES,
   type TreeFormat,
 } from "./format.js";
@@ -47,6 +48,8 @@ export interface CreateOptions extends StoreOptions {
   readonly innerBytes?: number;
   /** Longer values lie outside the leaves. @defaultValue 1024, or a quarter of leafBytes if that is less */
   readonly valueBytesMax?: number;
+  /** 16 bytes that enter all checksums. @defaultValue random ones; fixed ones make a file that can be compared, but no longer tell it from others */
+  readonly salt?: Uint8Array;
 }
 
 export interface OpenOptions extends StoreOptions {
@@ -152,7 +155,7 @@ export class Store {
   static async create(where: string | StorageBackend, options: CreateOptions): Promise<Store> {
     const leafBytes = nodeBytes("leafBytes", options.leafBytes ?? DEFAULT_LEAF_BYTES);
     const format: TreeFormat = {
-      salt: Uint8Array.from(randomBytes(16)),
+      salt: saltBytes(options.salt ?? Uint8Array.from(randomBytes(SALT_BYTES))),
       leafBytes,
       innerBytes: nodeBytes("innerBytes", options.innerBytes ?? DEFAULT_INNER_BYTES),
       valueBytesMax: options.valueBytesMax ?? Math.min(DEFAULT_VALUE_BYTES_MAX, leafBytes >>> 2),
@@ -536,4 +539,9 @@ function nodeBytes(option: string, bytes: number): number {
     throw new RangeError(`${option} must be an integer from ${NODE_BYTES_MIN} to ${NODE_BYTES_MAX}, not ${bytes}`);
   }
   return bytes;
+}
+
+function saltBytes(salt: Uint8Array): Uint8Array {
+  if (salt.length !== SALT_BYTES) throw new RangeError(`salt must have ${SALT_BYTES} bytes, not ${salt.length}`);
+  return salt;
 }
