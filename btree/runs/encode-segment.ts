@@ -24,7 +24,7 @@ export interface EncodeSegmentOptions {
   /**
    * A block is closed before it would grow beyond this.
    *
-   * @defaultValue 32 KiB
+   * @defaultValue 16 KiB
    */
   readonly blockBytes?: number;
 }

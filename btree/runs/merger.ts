@@ -31,7 +31,7 @@ export interface MergeOptions {
   /** Key after the range. */
   readonly lt?: Uint8Array | undefined;
   /**
-   * Memory for reading, divided among the segments; each gets at least 32 KiB and at least one block.
+   * Memory for reading, divided among the segments; each gets at least 16 KiB and at least one block.
    *
    * @defaultValue 32 MiB
    */

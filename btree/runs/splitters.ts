@@ -1,5 +1,5 @@
 // Cuts a merge into parts of about equal size, so that several threads can each merge one range. Sees only the sparse indexes: a key
-// every 32 KiB.
+// every 16 KiB.
 
 import { compareBytes } from "../bytes.js";
 import { RunReaders } from "./run-file.js";

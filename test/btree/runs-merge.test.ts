@@ -174,13 +174,13 @@ describe("mergeSegments", () => {
     expect(JSON.stringify(merged(refs, { fanInMax: 2 })) === JSON.stringify(model)).toBe(true);
   });
 
-  test("merges 700 segments, more than are read at once, and leaves no file behind", () => {
+  test("merges 2500 segments, more than are read at once, and leaves no file behind", () => {
     const random = seededRandom(3);
-    const feeds = Array.from({ length: 700 }, (_, run) =>
-      Array.from({ length: 30 }, (_, i) => ({
+    const feeds = Array.from({ length: 2500 }, (_, run) =>
+      Array.from({ length: 10 }, (_, i) => ({
         key: Buffer.from(String(random() % 9000)),
         value: Buffer.from(`${run}/${i}`),
-        ordinal: run * 30 + i,
+        ordinal: run * 10 + i,
         cancels: random() % 8 === 0,
       })),
     );
