@@ -6,6 +6,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 
 import { build, cleanup, errors, follow, info, query, type CommonFlags } from "./commands.js";
 import { EXIT, report } from "./exit.js";
+import { serve, type ServeFlags } from "./serve.js";
 import { isSupervised, supervise } from "./supervisor.js";
 import { queryParameter } from "./query-flags.js";
 
@@ -95,6 +96,17 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option("--dry-run", "only say what would go")
     .action(async (dir: string, flags: CommonFlags & { dryRun?: boolean }) => {
       exit = await cleanup(dir, flags);
+    });
+
+  talking(indexing(command("serve <dir>", "CouchDB-compatible HTTP for views")))
+    .addOption(new Option("-p, --port <n>", "0 picks one").argParser(whole).default(5984))
+    .option("--host <address>", "address to bind; beyond loopback only with --user", "127.0.0.1")
+    .option("--db <name>", "the database's name in URLs", "db")
+    .option("--user <name:password>", "require basic authorisation")
+    .addOption(new Option("--body-max <bytes>", "largest request body").argParser(whole).default(8 * 2 ** 20))
+    .addOption(new Option("--max-requests <n>", "requests answered at once").argParser(whole).default(1000))
+    .action(async (dir: string, flags: ServeFlags) => {
+      exit = await guarded(argv, flags, () => serve(dir, flags));
     });
 
   try {
