@@ -122,9 +122,13 @@ export class CouchClient {
     };
     return new Promise<IncomingMessage>((resolve, reject) => {
       const open = url.protocol === "https:" ? requestHttps : requestHttp;
-      const outgoing = open(url, options, resolve);
+      let incoming: IncomingMessage | undefined;
+      const outgoing = open(url, options, (response) => {
+        incoming = response;
+        resolve(response);
+      });
       outgoing.on("timeout", () => {
-        outgoing.destroy(new Error(`no byte came for ${idleMs} ms`));
+        (incoming ?? outgoing).destroy(new Error(`no byte came for ${idleMs} ms`));
       });
       outgoing.on("error", (error) => {
         reject(this.#translated(error, request.signal));

@@ -1,7 +1,7 @@
 // Documents from a stream that ends, such as stdin: spooled to a temporary file, so that workers can read their ranges and
 // memory does not grow with it; then a snapshot like any other file.
 
-import { createWriteStream, readdirSync, rmSync } from "node:fs";
+import { createWriteStream, openSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -53,7 +53,9 @@ export class StdinSource extends FileSource {
     const { signal } = this.#options;
     const input = this.#options.input ?? process.stdin;
     try {
-      await pipeline(input, createWriteStream(this.path, { flags: "wx", mode: 0o600 }), { signal });
+      // Opened at once: a stream that opens later could make the file after it was removed.
+      const fd = openSync(this.path, "wx", 0o600);
+      await pipeline(input, createWriteStream(this.path, { fd }), { signal });
     } catch (error) {
       if (signal?.aborted) throw new IndexerError("INDEXER_ABORTED", "The operation was aborted.");
       const why = error instanceof Error ? error.message : String(error);
