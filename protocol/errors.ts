@@ -14,6 +14,7 @@ export const PROTOCOL_ERROR_CODES = {
   PROTOCOL_UNEXPECTED_REPLY: "the peer sent more or fewer replies than it got commands",
 } as const;
 
+/** Stable within a major version; what each means stands in PROTOCOL_ERROR_CODES. */
 export type ProtocolErrorCode = keyof typeof PROTOCOL_ERROR_CODES;
 
 /** A log line and the command of the batch (counted from 0) that was the oldest unanswered one when it came. */
