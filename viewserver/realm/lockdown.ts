@@ -45,7 +45,8 @@ export function freezeIntrinsics(): void {
     new Set().entries(),
     "".matchAll(/x/g),
   );
-  for (let value = queue.pop(); value !== undefined; value = queue.pop()) {
+  while (queue.length > 0) {
+    const value = queue.pop();
     if ((typeof value !== "object" && typeof value !== "function") || value === null) continue;
     if (seen.has(value)) continue;
     seen.add(value);
