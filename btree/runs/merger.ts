@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import { FAN_IN_MAX } from "./format.js";
 import type { LoserTree } from "./loser-tree.js";
 import { openTree, reduceFanIn } from "./pre-merge.js";
-import { RunReaders } from "./run-file.js";
+import { RunReaders } from "./run-readers.js";
 import { EXHAUSTED } from "./segment-cursor.js";
 import { SegmentIndex, type SegmentRef } from "./segment-index.js";
 
@@ -121,10 +121,7 @@ export class Merger {
   #open(): void {
     this.#state = "open";
     const { gte, lt, fanInMax = FAN_IN_MAX, bufferBytes = BUFFER_BYTES_DEFAULT } = this.#options;
-    const sources = this.#refs.map((ref) => {
-      const fd = this.#readers.open(ref.path);
-      return { fd, index: SegmentIndex.read(fd, ref) };
-    });
+    const sources = this.#refs.map((ref) => SegmentIndex.read(this.#readers, ref));
     const range = { gte, lt };
     const few = reduceFanIn(sources, {
       range,
@@ -133,7 +130,7 @@ export class Merger {
       directory: this.#options.tempDirectory ?? dirname(this.#refs[0]?.path ?? "."),
       readers: this.#readers,
     });
-    this.#tree = openTree(few, range, bufferBytes);
+    this.#tree = openTree(this.#readers, few, range, bufferBytes);
   }
 
   #run(tree: LoserTree, maxEntries: number): boolean {

@@ -6,16 +6,11 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { BLOCK_BYTES_MAX, CANCEL } from "./format.js";
 import { LoserTree } from "./loser-tree.js";
-import { RunFile, type RunReaders } from "./run-file.js";
+import { RunFile } from "./run-file.js";
+import type { RunReaders } from "./run-readers.js";
 import { EXHAUSTED, OFFSET_CAP, SegmentCursor } from "./segment-cursor.js";
 import { SegmentEncoder } from "./segment-encoder.js";
 import { SegmentIndex } from "./segment-index.js";
-
-/** An open segment. */
-export interface MergeSource {
-  readonly fd: number;
-  readonly index: SegmentIndex;
-}
 
 /** Keys from gte (inclusive) to lt (exclusive). */
 export interface MergeRange {
@@ -28,7 +23,6 @@ interface FanInOptions {
   readonly fanInMax: number;
   readonly bufferBytes: number;
   readonly directory: string;
-  /** Closes the temporary segments with the others. */
   readonly readers: RunReaders;
 }
 
@@ -40,7 +34,8 @@ const PIECE_BYTES = 512 * 1024;
 
 /** The order of the sources' entries in the range; undefined if they have none. */
 export function openTree(
-  sources: readonly MergeSource[],
+  readers: RunReaders,
+  sources: readonly SegmentIndex[],
   range: MergeRange,
   bufferBytes: number,
 ): LoserTree | undefined {
@@ -50,8 +45,8 @@ export function openTree(
   );
   const cursors: SegmentCursor[] = [];
   const codes: number[] = [];
-  for (const [rank, { fd, index }] of sources.entries()) {
-    const cursor = SegmentCursor.open(fd, index, rank, each, range.gte, range.lt);
+  for (const [rank, index] of sources.entries()) {
+    const cursor = SegmentCursor.open(readers, index, rank, each, range.gte, range.lt);
     const code = cursor.seek(range.gte);
     if (code === EXHAUSTED) continue;
     cursors.push(cursor);
@@ -68,9 +63,9 @@ export function openTree(
 
 /** At most `fanInMax` sources with the same entries. */
 export function reduceFanIn(
-  sources: readonly MergeSource[],
+  sources: readonly SegmentIndex[],
   options: FanInOptions,
-): readonly MergeSource[] {
+): readonly SegmentIndex[] {
   let current = sources;
   while (current.length > options.fanInMax) {
     const count = Math.min(options.fanInMax, current.length - options.fanInMax + 1);
@@ -85,8 +80,8 @@ export function reduceFanIn(
 }
 
 /** Where the `count` neighbours with the fewest bytes start. Neighbours, so that their ranks stay in order. */
-function smallestRun(sources: readonly MergeSource[], count: number): number {
-  const lengthOf = (i: number): number => sources[i]?.index.ref.length ?? 0;
+function smallestRun(sources: readonly SegmentIndex[], count: number): number {
+  const lengthOf = (i: number): number => sources[i]?.ref.length ?? 0;
   let bytes = 0;
   for (let i = 0; i < count; i++) bytes += lengthOf(i);
   let best = 0;
@@ -101,22 +96,21 @@ function smallestRun(sources: readonly MergeSource[], count: number): number {
   return best;
 }
 
-function mergeAll(sources: readonly MergeSource[], options: FanInOptions): MergeSource {
+function mergeAll(sources: readonly SegmentIndex[], options: FanInOptions): SegmentIndex {
   const path = join(options.directory, `merge-${randomUUID()}.tmp`);
   const file = RunFile.temporary(path);
   try {
     const encoder = new SegmentEncoder(
-      Math.min(...sources.map(({ index }) => index.ordinalMin)),
-      Math.max(...sources.map(({ index }) => index.ordinalMax)),
+      Math.min(...sources.map(({ ordinalMin }) => ordinalMin)),
+      Math.max(...sources.map(({ ordinalMax }) => ordinalMax)),
       new Uint8Array(2 * PIECE_BYTES),
     );
-    const tree = openTree(sources, options.range, options.bufferBytes);
+    const tree = openTree(options.readers, sources, options.range, options.bufferBytes);
     if (tree) copyAll(tree, encoder, file);
     file.write(encoder.finish());
     const ref = { path, offset: 0, length: file.length, entries: encoder.entries };
-    const fd = file.release();
-    options.readers.adopt(path, fd);
-    return { fd, index: SegmentIndex.read(fd, ref) };
+    options.readers.adopt(path, file.release());
+    return SegmentIndex.read(options.readers, ref);
   } finally {
     file.close();
   }

@@ -1,4 +1,4 @@
-// Writing run files, and sharing descriptors for reading them. Appends are not synced: the owner records a segment in a checkpoint, and
+// Writing run files. Appends are not synced: the owner records a segment in a checkpoint, and
 // one that did not survive a power loss is found damaged and built again.
 
 import {
@@ -133,30 +133,6 @@ export class RunFile {
     if (this.#fd < 0) return;
     closeSync(this.#fd);
     this.#fd = -1;
-  }
-}
-
-/** Read descriptors by path: many segments share a file. */
-export class RunReaders {
-  readonly #fds = new Map<string, number>();
-
-  /** The file's descriptor, opened at the first call. */
-  open(path: string): number {
-    const known = this.#fds.get(path);
-    if (known !== undefined) return known;
-    const fd = openFile(path, "r");
-    this.#fds.set(path, fd);
-    return fd;
-  }
-
-  /** Takes over a descriptor, to be closed with the others. */
-  adopt(path: string, fd: number): void {
-    this.#fds.set(path, fd);
-  }
-
-  close(): void {
-    for (const fd of this.#fds.values()) closeSync(fd);
-    this.#fds.clear();
   }
 }
 

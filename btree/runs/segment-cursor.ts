@@ -10,7 +10,8 @@
 import { crc32 } from "node:zlib";
 import { compareBytes, copyBytes } from "../bytes.js";
 import { damaged } from "./run-errors.js";
-import { readFully, type SegmentIndex } from "./segment-index.js";
+import type { RunReaders } from "./run-readers.js";
+import type { SegmentIndex } from "./segment-index.js";
 
 /** Offsets from here on are not told apart by the code. */
 export const OFFSET_CAP = 1 << 22;
@@ -39,7 +40,7 @@ export class SegmentCursor {
   /** Among equal keys and ordinals the higher rank comes first. */
   readonly rank: number;
 
-  readonly #fd: number;
+  readonly #readers: RunReaders | undefined;
   readonly #index: SegmentIndex | undefined;
   readonly #bufferBytes: number;
   readonly #ordinalMin: number;
@@ -52,12 +53,12 @@ export class SegmentCursor {
   #position = 0;
 
   private constructor(
-    fd: number,
+    readers: RunReaders | undefined,
     index: SegmentIndex | undefined,
     rank: number,
     bufferBytes: number,
   ) {
-    this.#fd = fd;
+    this.#readers = readers;
     this.#index = index;
     this.rank = rank;
     this.isSentinel = index === undefined;
@@ -69,14 +70,14 @@ export class SegmentCursor {
 
   /** A cursor before the first entry with key >= gte; `next()` moves to it. Blocks that begin at lt or after are not read. */
   static open(
-    fd: number,
+    readers: RunReaders,
     index: SegmentIndex,
     rank: number,
     bufferBytes: number,
     gte: Uint8Array | undefined,
     lt: Uint8Array | undefined,
   ): SegmentCursor {
-    const cursor = new SegmentCursor(fd, index, rank, bufferBytes);
+    const cursor = new SegmentCursor(readers, index, rank, bufferBytes);
     cursor.#endBlock = lt ? index.blocksBelow(lt) : index.blocks;
     cursor.#block = gte ? index.firstBlock(gte) : 0;
     return cursor;
@@ -84,7 +85,7 @@ export class SegmentCursor {
 
   /** A cursor whose only entry is a key that comes before all others of its kind: it ends a merge at `key`. */
   static sentinel(key: Uint8Array): SegmentCursor {
-    const cursor = new SegmentCursor(-1, undefined, Infinity, 0);
+    const cursor = new SegmentCursor(undefined, undefined, Infinity, 0);
     cursor.key = new Uint8Array(key);
     cursor.keyLength = key.length;
     cursor.ordinal = Infinity;
@@ -213,7 +214,7 @@ export class SegmentCursor {
         end === this.#endBlock ? length : Math.max(length, this.#bufferBytes),
       );
     }
-    readFully(this.#fd, index.ref.path, this.buffer, length, start);
+    this.#readers?.read(index.ref.path, this.buffer, length, start);
     this.#bufferOffset = start;
     this.#bufferLength = length;
   }

@@ -1,7 +1,6 @@
 // The sparse index at the end of a segment: where its blocks are, what their checksums must be, and with which key each begins.
 // Read and verified once, before anything of the segment is believed.
 
-import { readSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import { compareBytes, readU32, sharedPrefix } from "../bytes.js";
 import {
@@ -19,7 +18,8 @@ import {
   SEGMENT_MAGIC,
   SEGMENT_VERSION,
 } from "./format.js";
-import { damaged, newerVersion, runIoError } from "./run-errors.js";
+import { damaged, newerVersion } from "./run-errors.js";
+import type { RunReaders } from "./run-readers.js";
 
 /** Where a segment lies. Plain data: survives structured cloning and JSON. */
 export interface SegmentRef {
@@ -53,15 +53,15 @@ export class SegmentIndex {
    *
    * @throws BtreeError BTREE_CORRUPT when footer or index are damaged or are not those of `ref`.
    */
-  static read(fd: number, ref: SegmentRef): SegmentIndex {
-    return new SegmentIndex(fd, ref);
+  static read(readers: RunReaders, ref: SegmentRef): SegmentIndex {
+    return new SegmentIndex(readers, ref);
   }
 
-  private constructor(fd: number, ref: SegmentRef) {
+  private constructor(readers: RunReaders, ref: SegmentRef) {
     this.ref = ref;
     const end = ref.offset + ref.length;
     if (ref.length < FOOTER_BYTES) throw damaged(ref.path, ref.offset, "is too short");
-    let tail = readExactly(fd, ref.path, Math.max(ref.offset, end - TAIL_BYTES), end);
+    let tail = readExactly(readers, ref.path, Math.max(ref.offset, end - TAIL_BYTES), end);
     let footer = footerOf(tail);
     if (footer.getUint32(0, true) !== SEGMENT_MAGIC) {
       throw damaged(ref.path, end - FOOTER_BYTES, "does not end with a segment footer");
@@ -70,7 +70,7 @@ export class SegmentIndex {
     const indexAt = end - FOOTER_BYTES - indexBytes;
     if (indexAt < ref.offset) throw damaged(ref.path, end - FOOTER_BYTES, "has a broken footer");
     if (tail.length < indexBytes + FOOTER_BYTES) {
-      tail = readExactly(fd, ref.path, indexAt, end);
+      tail = readExactly(readers, ref.path, indexAt, end);
       footer = footerOf(tail);
     }
     const index = tail.subarray(
@@ -161,33 +161,8 @@ function footerOf(tail: Uint8Array): DataView {
   return new DataView(tail.buffer, tail.byteOffset + tail.length - FOOTER_BYTES, FOOTER_BYTES);
 }
 
-function readExactly(fd: number, path: string, start: number, end: number): Uint8Array {
+function readExactly(readers: RunReaders, path: string, start: number, end: number): Uint8Array {
   const bytes = new Uint8Array(end - start);
-  readFully(fd, path, bytes, bytes.length, start);
+  readers.read(path, bytes, bytes.length, start);
   return bytes;
-}
-
-/**
- * Fills dst[0, length) from the file.
- *
- * @throws BtreeError BTREE_CORRUPT when the file ends before, BTREE_IO when it cannot be read.
- */
-export function readFully(
-  fd: number,
-  path: string,
-  dst: Uint8Array,
-  length: number,
-  position: number,
-): void {
-  let done = 0;
-  while (done < length) {
-    let n: number;
-    try {
-      n = readSync(fd, dst, done, length - done, position + done);
-    } catch (error) {
-      throw runIoError(path, `cannot be read at byte ${position + done}`, error);
-    }
-    if (n === 0) throw damaged(path, position + done, "ends before its segment does");
-    done += n;
-  }
 }

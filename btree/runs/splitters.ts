@@ -2,7 +2,7 @@
 // every 16 KiB.
 
 import { compareBytes } from "../bytes.js";
-import { RunReaders } from "./run-file.js";
+import { RunReaders } from "./run-readers.js";
 import { SegmentIndex, type SegmentRef } from "./segment-index.js";
 
 /**
@@ -35,7 +35,7 @@ function readBlocks(refs: readonly SegmentRef[]): { key: Uint8Array; bytes: numb
   const readers = new RunReaders();
   try {
     return refs.flatMap((ref) => {
-      const index = SegmentIndex.read(readers.open(ref.path), ref);
+      const index = SegmentIndex.read(readers, ref);
       return Array.from({ length: index.blocks }, (_, block) => ({
         key: index.blockKey(block),
         bytes: (index.blockOffsets[block + 1] as number) - (index.blockOffsets[block] as number),

@@ -1,7 +1,7 @@
 // Segments and their merge against a model that sorts everything in memory: any feed with repeats and cancels, any run sizes,
 // any partition, any fan-in.
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "@jest/globals";
@@ -188,6 +188,30 @@ describe("mergeSegments", () => {
 
     expect(merged(refs)).toEqual(modelMerge(feeds));
     expect(readdirSync(folder)).toEqual(["test.run"]);
+  });
+
+  test("reads more files than it holds open", () => {
+    const feeds = Array.from({ length: 250 }, (_, run) =>
+      Array.from({ length: 3 }, (_, i) => ({
+        key: Buffer.from(String((run * 17 + i * 31) % 400)),
+        value: Buffer.alloc(20_000, run),
+        ordinal: run * 3 + i,
+        cancels: false,
+      })),
+    );
+    const refs = feeds.flatMap((feed, i) => writeSegments(join(folder, `many-${i}.run`), [feed]));
+    const openFiles = (): number =>
+      existsSync("/proc/self/fd") ? readdirSync("/proc/self/fd").length : 0;
+    const before = openFiles();
+    let most = 0;
+    mergeSegments(refs, { bufferBytes: 1 }, () => {
+      most = Math.max(most, openFiles());
+    });
+
+    expect(JSON.stringify(merged(refs)) === JSON.stringify(modelMerge(feeds))).toBe(true);
+    expect(most - before).toBeLessThanOrEqual(100);
+    expect(openFiles()).toBe(before);
+    for (const { path: used } of refs) rmSync(used);
   });
 
   test("reads segments larger than its buffers", () => {
