@@ -278,7 +278,10 @@ export async function assembleForests(
   for (const forest of filled) {
     if (lastKey !== undefined) {
       if (compareBytes(lastKey, forest.firstKey) >= 0) {
-        throw new BtreeError("BTREE_KEY_ORDER", "partitions of a bulk load overlap or are not in key order");
+        throw new BtreeError(
+          "BTREE_KEY_ORDER",
+          "partitions of a bulk load overlap or are not in key order",
+        );
       }
       (forest.children[0] as ChildRef).low = separator(lastKey, forest.firstKey);
     }

@@ -33,10 +33,15 @@ export class BulkSink implements NodeSink {
 
   constructor(target: BulkTarget, options: BulkSinkOptions) {
     this.#storage = FileStorage.open(target.path, "write");
-    this.#log = new RecordLog(this.#storage, new BigUint64Array(target.next), saltSeed(target.salt), {
-      extentBytes: options.extentBytes ?? DEFAULT_EXTENT_BYTES,
-      bufferBytes: BUFFER_BYTES,
-    });
+    this.#log = new RecordLog(
+      this.#storage,
+      new BigUint64Array(target.next),
+      saltSeed(target.salt),
+      {
+        extentBytes: options.extentBytes ?? DEFAULT_EXTENT_BYTES,
+        bufferBytes: BUFFER_BYTES,
+      },
+    );
   }
 
   get bytesWritten(): number {

@@ -21,7 +21,13 @@ export function equalBytes(a: Bytes, b: Bytes): boolean {
   return a.length === b.length && equalRange(a, 0, b, 0, a.length);
 }
 
-export function equalRange(a: Bytes, aStart: number, b: Bytes, bStart: number, length: number): boolean {
+export function equalRange(
+  a: Bytes,
+  aStart: number,
+  b: Bytes,
+  bStart: number,
+  length: number,
+): boolean {
   for (let i = 0; i < length; i++) if (a[aStart + i] !== b[bStart + i]) return false;
   return true;
 }

@@ -15,7 +15,12 @@ export function saltSeed(salt: Bytes): number {
  * offsets less than 4 GiB apart always give different checksums.
  */
 export function recordSeed(seed: number, offset: number): number {
-  return (seed + Math.imul(offset % 0x1_0000_0000, 0x9e37_79b1) + Math.imul(Math.floor(offset / 0x1_0000_0000), 0x85eb_ca6b)) >>> 0;
+  return (
+    (seed +
+      Math.imul(offset % 0x1_0000_0000, 0x9e37_79b1) +
+      Math.imul(Math.floor(offset / 0x1_0000_0000), 0x85eb_ca6b)) >>>
+    0
+  );
 }
 
 /** Fills in length and kind of the record that takes up bytes[start, end). */
@@ -25,15 +30,29 @@ export function frameRecord(bytes: Bytes, start: number, end: number, kind: numb
 }
 
 /** Fills in the checksum of the framed record bytes[start, end) that is to stand at `offset`. */
-export function sealRecord(bytes: Bytes, start: number, end: number, seed: number, offset: number): void {
+export function sealRecord(
+  bytes: Bytes,
+  start: number,
+  end: number,
+  seed: number,
+  offset: number,
+): void {
   writeU32(bytes, start, crc32(bytes.subarray(start + 4, end), recordSeed(seed, offset)));
 }
 
 /** What is wrong with a record that was read from `offset`, or undefined. */
-export function recordFault(record: Bytes, size: number, kind: number, seed: number, offset: number): string | undefined {
+export function recordFault(
+  record: Bytes,
+  size: number,
+  kind: number,
+  seed: number,
+  offset: number,
+): string | undefined {
   if (record.length < size) return `the file ends ${size - record.length} bytes too early`;
-  if (readU32(record, 0) !== crc32(record.subarray(4), recordSeed(seed, offset))) return "checksum mismatch";
-  if (readU32(record, 4) !== size - FRAME_BYTES) return "record of another length than its pointer says";
+  if (readU32(record, 0) !== crc32(record.subarray(4), recordSeed(seed, offset)))
+    return "checksum mismatch";
+  if (readU32(record, 4) !== size - FRAME_BYTES)
+    return "record of another length than its pointer says";
   if (record[8] !== kind) return `record of kind ${record[8] as number} where ${kind} was expected`;
   return undefined;
 }

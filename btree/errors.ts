@@ -9,7 +9,8 @@ export const BTREE_ERROR_CODES = {
   BTREE_VERSION_UNSUPPORTED: "the file was written by a newer version of the format",
   BTREE_CORRUPT: "bytes read from the file are not what was written",
   BTREE_IO: "the system failed to read the file",
-  BTREE_BROKEN: "a write or sync failed earlier, so the handle refuses to go on until it is reopened",
+  BTREE_BROKEN:
+    "a write or sync failed earlier, so the handle refuses to go on until it is reopened",
   BTREE_NOT_OPEN: "the store is closed",
   BTREE_READ_ONLY: "the store was opened for reading",
   BTREE_BUSY: "another change of the store is under way",
@@ -53,7 +54,9 @@ Object.defineProperty(BtreeError.prototype, "name", { value: "BtreeError" });
 export function isBtreeError(error: unknown, code?: BtreeErrorCode): error is BtreeError {
   if (typeof error !== "object" || error === null || !("code" in error)) return false;
   const found = error.code;
-  return code === undefined ? typeof found === "string" && found in BTREE_ERROR_CODES : found === code;
+  return code === undefined
+    ? typeof found === "string" && found in BTREE_ERROR_CODES
+    : found === code;
 }
 
 /** Damage found in `file` at `offset`: what is wrong, and what to do. */

@@ -27,12 +27,27 @@ export class FileStorage implements StorageBackend {
    */
   static open(path: string, mode: FileMode): FileStorage {
     try {
-      return new FileStorage(path, openSync(path, mode === "create" ? "wx+" : mode === "write" ? "r+" : "r"));
+      return new FileStorage(
+        path,
+        openSync(path, mode === "create" ? "wx+" : mode === "write" ? "r+" : "r"),
+      );
     } catch (cause) {
       const code = (cause as NodeJS.ErrnoException).code;
-      if (code === "EEXIST") throw new BtreeError("BTREE_EXISTS", `${path} exists already`, { file: path }, { cause });
-      if (code === "ENOENT") throw new BtreeError("BTREE_NOT_FOUND", `${path} does not exist`, { file: path }, { cause });
-      throw new BtreeError("BTREE_IO", `${path} cannot be opened: ${String(code)}`, { file: path }, { cause });
+      if (code === "EEXIST")
+        throw new BtreeError("BTREE_EXISTS", `${path} exists already`, { file: path }, { cause });
+      if (code === "ENOENT")
+        throw new BtreeError(
+          "BTREE_NOT_FOUND",
+          `${path} does not exist`,
+          { file: path },
+          { cause },
+        );
+      throw new BtreeError(
+        "BTREE_IO",
+        `${path} cannot be opened: ${String(code)}`,
+        { file: path },
+        { cause },
+      );
     }
   }
 
@@ -55,7 +70,8 @@ export class FileStorage implements StorageBackend {
   write(offset: number, bytes: Bytes): void {
     let done = 0;
     // A write may be cut short (a signal, a full disk); the rest then fails with the reason or goes through.
-    while (done < bytes.length) done += writeSync(this.#fd, bytes, done, bytes.length - done, offset + done);
+    while (done < bytes.length)
+      done += writeSync(this.#fd, bytes, done, bytes.length - done, offset + done);
   }
 
   sync(): Promise<void> {

@@ -50,14 +50,22 @@ function* walkUp(
     const { leaf, to, high } = position;
     const table = leaf.keys.table;
     // Only in the last leaf of the range is a group that reaches `to` known to end there.
-    const ends = to < leaf.count || high === undefined || (range.lt !== undefined && compareBytes(range.lt, high) <= 0);
+    const ends =
+      to < leaf.count ||
+      high === undefined ||
+      (range.lt !== undefined && compareBytes(range.lt, high) <= 0);
     let start = position.from;
     let crossing: Bytes | undefined;
     while (start < to) {
       const firstKey = leaf.keys.key(start);
       const prefix = prefixLength(firstKey);
       let end = start + 1;
-      for (let at = end * TABLE_STRIDE + 1; end < to && (table[at] as number) >= prefix; at += TABLE_STRIDE) end++;
+      for (
+        let at = end * TABLE_STRIDE + 1;
+        end < to && (table[at] as number) >= prefix;
+        at += TABLE_STRIDE
+      )
+        end++;
       if (end === to && !ends) {
         const limit = prefixEnd(firstKey.subarray(0, prefix));
         // A prefix of the next leaf's bound that is beyond the group tells that the group ends here, without a look at that leaf.
@@ -99,14 +107,22 @@ function* walkDown(
     if (position === undefined) return;
     const { leaf, from, low } = position;
     const table = leaf.keys.table;
-    const ends = from > 0 || low === undefined || (range.gte !== undefined && compareBytes(low, range.gte) <= 0);
+    const ends =
+      from > 0 ||
+      low === undefined ||
+      (range.gte !== undefined && compareBytes(low, range.gte) <= 0);
     let end = position.to;
     let crossing: Bytes | undefined;
     while (end > from) {
       const lastKey = leaf.keys.key(end - 1);
       const prefix = prefixLength(lastKey);
       let start = end - 1;
-      for (let at = start * TABLE_STRIDE + 1; start > from && (table[at] as number) >= prefix; at -= TABLE_STRIDE) start--;
+      for (
+        let at = start * TABLE_STRIDE + 1;
+        start > from && (table[at] as number) >= prefix;
+        at -= TABLE_STRIDE
+      )
+        start--;
       if (start === from && !ends) {
         const groupStart = lastKey.slice(0, prefix);
         // Everything before this leaf is below `low`: a group that begins at or above it begins in this leaf.
@@ -128,7 +144,13 @@ function* walkDown(
 }
 
 /** A group that is known to have an entry in the range and to reach over several leaves. */
-function crossingGroup(source: NodeSource, root: TreeRoot, reducer: Reducer, range: KeyRange, prefix: number): GroupParts {
+function crossingGroup(
+  source: NodeSource,
+  root: TreeRoot,
+  reducer: Reducer,
+  range: KeyRange,
+  prefix: number,
+): GroupParts {
   const parts = rangeParts(source, root, reducer, range);
   const first = seekUp(source, root, range.gte, range.lt);
   if (first === undefined) throw new Error("viewmill bug: a group lost its first entry");
@@ -162,7 +184,12 @@ function leafGroup(
 }
 
 /** The leaf with the first key of the range; undefined when the range holds none. */
-function seekUp(source: NodeSource, root: TreeRoot, gte: Bytes | undefined, lt: Bytes | undefined): Position | undefined {
+function seekUp(
+  source: NodeSource,
+  root: TreeRoot,
+  gte: Bytes | undefined,
+  lt: Bytes | undefined,
+): Position | undefined {
   let bound = gte;
   for (;;) {
     const { leaf, low, high } = descend(source, root, bound, false);
@@ -176,7 +203,12 @@ function seekUp(source: NodeSource, root: TreeRoot, gte: Bytes | undefined, lt: 
 }
 
 /** The leaf with the last key of the range; undefined when the range holds none. */
-function seekDown(source: NodeSource, root: TreeRoot, gte: Bytes | undefined, lt: Bytes | undefined): Position | undefined {
+function seekDown(
+  source: NodeSource,
+  root: TreeRoot,
+  gte: Bytes | undefined,
+  lt: Bytes | undefined,
+): Position | undefined {
   let bound = lt;
   for (;;) {
     const { leaf, low, high } = descend(source, root, bound, true);

@@ -97,7 +97,8 @@ export function decodeSlot(bytes: Bytes, slot: number): SlotContent {
 export function readSlots(storage: StorageBackend): SlotContent[] {
   const bytes = storage.read(0, SLOT_BYTES * SLOT_COUNT);
   const slots: SlotContent[] = [];
-  for (let i = 0; i < SLOT_COUNT; i++) slots.push(decodeSlot(bytes.subarray(i * SLOT_BYTES, (i + 1) * SLOT_BYTES), i));
+  for (let i = 0; i < SLOT_COUNT; i++)
+    slots.push(decodeSlot(bytes.subarray(i * SLOT_BYTES, (i + 1) * SLOT_BYTES), i));
   return slots;
 }
 

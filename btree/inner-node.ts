@@ -100,7 +100,8 @@ export class InnerNode {
   /** Live bytes below this node. */
   bytesBelow(): number {
     let bytes = 0;
-    for (let i = 0; i < this.count; i++) bytes += (this.sizes[i] as number) + (this.below[i] as number);
+    for (let i = 0; i < this.count; i++)
+      bytes += (this.sizes[i] as number) + (this.below[i] as number);
     return bytes;
   }
 }
@@ -114,8 +115,14 @@ export function decodeInnerRecord(record: Bytes): InnerNode | undefined {
 }
 
 /** The inner node whose entries lie in bytes[INNER_START, end). */
-export function decodeInner(bytes: Bytes, end: number, height: number, count: number): InnerNode | undefined {
-  if (count === 0 || count > end - INNER_START || height === 0 || height > HEIGHT_MAX) return undefined;
+export function decodeInner(
+  bytes: Bytes,
+  end: number,
+  height: number,
+  count: number,
+): InnerNode | undefined {
+  if (count === 0 || count > end - INNER_START || height === 0 || height > HEIGHT_MAX)
+    return undefined;
   const table = newTable(count, end);
   const offsets = new Float64Array(count);
   const sizes = new Float64Array(count);
@@ -144,5 +151,15 @@ export function decodeInner(bytes: Bytes, end: number, height: number, count: nu
   }
   if (fields.pos !== end) return undefined;
   const keys = new KeyTable(bytes, table, count, INNER_START);
-  return new InnerNode(bytes, height, keys, count, offsets, sizes, rowsBefore, below, reductionStart);
+  return new InnerNode(
+    bytes,
+    height,
+    keys,
+    count,
+    offsets,
+    sizes,
+    rowsBefore,
+    below,
+    reductionStart,
+  );
 }

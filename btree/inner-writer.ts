@@ -3,7 +3,13 @@
 import { copyBytes, sharedPrefix, writeVarint } from "./bytes.js";
 import { frameRecord } from "./checksum.js";
 import { BtreeError, invariant } from "./errors.js";
-import { FRAME_BYTES, INNER_START, KIND_INNER, NODE_ENTRIES_MAX, RECORD_BYTES_MAX } from "./format.js";
+import {
+  FRAME_BYTES,
+  INNER_START,
+  KIND_INNER,
+  NODE_ENTRIES_MAX,
+  RECORD_BYTES_MAX,
+} from "./format.js";
 import type { ChildRef, InnerNode } from "./inner-node.js";
 import type { Bytes } from "./types.js";
 
@@ -34,7 +40,10 @@ export class InnerWriter {
 
   put(ref: ChildRef): void {
     const reduction = ref.reduction;
-    invariant(reduction !== undefined, "a child was written into its parent before its reduction was known");
+    invariant(
+      reduction !== undefined,
+      "a child was written into its parent before its reduction was known",
+    );
     let shared = 0;
     let suffix = 0;
     if (this.count === 0) {
@@ -46,7 +55,8 @@ export class InnerWriter {
       this.#last = ref.low;
     }
     const size = suffix + reduction.length + ENTRY_OVERHEAD_MAX;
-    if (this.used + size > RECORD_BYTES_MAX) throw new BtreeError("BTREE_LIMIT", "reductions too large for one node");
+    if (this.used + size > RECORD_BYTES_MAX)
+      throw new BtreeError("BTREE_LIMIT", "reductions too large for one node");
     this.#ensure(size);
     const bytes = this.bytes;
     let pos = writeVarint(bytes, this.used, shared);
@@ -83,7 +93,10 @@ export class InnerWriter {
 
   /** The finished record, framed but not sealed: a view until the next child. */
   record(height: number): Bytes {
-    invariant(this.count > 0 && this.count <= NODE_ENTRIES_MAX, `an inner node of ${this.count} children`);
+    invariant(
+      this.count > 0 && this.count <= NODE_ENTRIES_MAX,
+      `an inner node of ${this.count} children`,
+    );
     this.bytes[FRAME_BYTES] = height;
     this.bytes[FRAME_BYTES + 1] = this.count & 0xff;
     this.bytes[FRAME_BYTES + 2] = this.count >>> 8;
@@ -98,4 +111,3 @@ export class InnerWriter {
     this.bytes = grown;
   }
 }
-

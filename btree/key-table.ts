@@ -9,7 +9,9 @@ export const TABLE_STRIDE = 4;
 
 /** Halves the table of all usual nodes. */
 export function newTable(count: number, bytesEnd: number): Uint16Array | Uint32Array {
-  return bytesEnd < 0x1_0000 ? new Uint16Array(count * TABLE_STRIDE) : new Uint32Array(count * TABLE_STRIDE);
+  return bytesEnd < 0x1_0000
+    ? new Uint16Array(count * TABLE_STRIDE)
+    : new Uint32Array(count * TABLE_STRIDE);
 }
 
 export class KeyTable {
@@ -57,7 +59,9 @@ export class KeyTable {
 
   keyLength(i: number): number {
     const at = i * TABLE_STRIDE;
-    return (this.table[at + 1] as number) + (this.table[at + 2] as number) - (this.table[at] as number);
+    return (
+      (this.table[at + 1] as number) + (this.table[at + 2] as number) - (this.table[at] as number)
+    );
   }
 
   /** Bytes that the key shares with the one before it; 0 for the first. */

@@ -25,7 +25,10 @@ export class NodeSlice implements LeafSlice {
     const at = this.#at(i);
     const last = this.#lastKey;
     // Walking forward, which is what most do, each key is made from the one before it.
-    const key = last !== undefined && at === this.#lastIndex + 1 ? this.#leaf.keys.keyAfter(at, last) : this.#leaf.keys.key(at);
+    const key =
+      last !== undefined && at === this.#lastIndex + 1
+        ? this.#leaf.keys.keyAfter(at, last)
+        : this.#leaf.keys.key(at);
     this.#lastIndex = at;
     this.#lastKey = key;
     return key;
@@ -36,7 +39,8 @@ export class NodeSlice implements LeafSlice {
   }
 
   #at(i: number): number {
-    if (!(i >= 0 && i < this.length)) throw new RangeError(`entry ${i} of a slice of ${this.length}`);
+    if (!(i >= 0 && i < this.length))
+      throw new RangeError(`entry ${i} of a slice of ${this.length}`);
     return this.#reverse ? this.#from + this.length - 1 - i : this.#from + i;
   }
 }

@@ -70,9 +70,19 @@ export class LeafWriter {
   }
 
   /** Writes an entry whose key shares `shared` bytes with the last one. */
-  put(shared: number, kb: Bytes, ks: number, ke: number, vb: Bytes, vs: number, ve: number, pointer: boolean): void {
+  put(
+    shared: number,
+    kb: Bytes,
+    ks: number,
+    ke: number,
+    vb: Bytes,
+    vs: number,
+    ve: number,
+    pointer: boolean,
+  ): void {
     const keyLength = ke - ks;
-    if (keyLength > KEY_BYTES_MAX) throw new BtreeError("BTREE_LIMIT", `a key of ${keyLength} bytes exceeds ${KEY_BYTES_MAX}`);
+    if (keyLength > KEY_BYTES_MAX)
+      throw new BtreeError("BTREE_LIMIT", `a key of ${keyLength} bytes exceeds ${KEY_BYTES_MAX}`);
     if (keyLength > this.#last.length) this.#growLast(keyLength);
     // In a leaf the first key stands whole; what it shares with the leaf before is known from #last all the same.
     const last = this.#last;
@@ -139,7 +149,16 @@ export class LeafWriter {
     return this.bytes.subarray(0, this.used);
   }
 
-  #emit(shared: number, kb: Bytes, ss: number, se: number, vb: Bytes, vs: number, ve: number, pointer: boolean): void {
+  #emit(
+    shared: number,
+    kb: Bytes,
+    ss: number,
+    se: number,
+    vb: Bytes,
+    vs: number,
+    ve: number,
+    pointer: boolean,
+  ): void {
     const suffix = se - ss;
     const valueLength = ve - vs;
     if (this.used + suffix + valueLength + ENTRY_OVERHEAD_MAX > this.bytes.length) {

@@ -50,7 +50,8 @@ export class NodeCache {
 
   detach(store: number): void {
     const low = store * OFFSET_LIMIT;
-    for (const key of [...this.#lru.keys()]) if (key >= low && key < low + OFFSET_LIMIT) this.#lru.delete(key);
+    for (const key of [...this.#lru.keys()])
+      if (key >= low && key < low + OFFSET_LIMIT) this.#lru.delete(key);
     this.#free.push(store);
   }
 

@@ -23,7 +23,12 @@ export class NodeSource {
   /** Records read from the file so far. */
   reads = 0;
 
-  constructor(path: string | undefined, bytes: ByteSource, seed: number, cache: NodeCache | undefined) {
+  constructor(
+    path: string | undefined,
+    bytes: ByteSource,
+    seed: number,
+    cache: NodeCache | undefined,
+  ) {
     this.path = path;
     this.#bytes = bytes;
     this.#seed = seed;
@@ -35,11 +40,13 @@ export class NodeSource {
   leaf(offset: number, size: number): LeafNode {
     const cached = this.#cached(offset);
     if (cached !== undefined) {
-      if (cached.height !== 0) throw corrupt(this.path, offset, "an inner node where a leaf was expected");
+      if (cached.height !== 0)
+        throw corrupt(this.path, offset, "an inner node where a leaf was expected");
       return cached as LeafNode;
     }
     const node = decodeLeafRecord(this.record(offset, size, KIND_LEAF));
-    if (node === undefined || node.count === 0) throw corrupt(this.path, offset, "a leaf that breaks the format");
+    if (node === undefined || node.count === 0)
+      throw corrupt(this.path, offset, "a leaf that breaks the format");
     this.#cache?.set(this.#cacheNumber, offset, node);
     return node;
   }
@@ -49,12 +56,17 @@ export class NodeSource {
     let node = this.#cached(offset);
     if (node === undefined) {
       node = decodeInnerRecord(this.record(offset, size, KIND_INNER));
-      if (node === undefined) throw corrupt(this.path, offset, "an inner node that breaks the format");
+      if (node === undefined)
+        throw corrupt(this.path, offset, "an inner node that breaks the format");
       this.#cache?.set(this.#cacheNumber, offset, node);
     }
     // Heights fall by one at each step, so that no damage can lead a descent in a circle.
     if (node.height !== height) {
-      throw corrupt(this.path, offset, `a node of height ${node.height} where ${height} was expected`);
+      throw corrupt(
+        this.path,
+        offset,
+        `a node of height ${node.height} where ${height} was expected`,
+      );
     }
     return node as InnerNode;
   }
@@ -111,7 +123,9 @@ export class NodeSource {
 
   #assertOpen(): void {
     if (!this.#open) {
-      throw new BtreeError("BTREE_NOT_OPEN", `${this.path ?? "the store"} is closed`, { file: this.path });
+      throw new BtreeError("BTREE_NOT_OPEN", `${this.path ?? "the store"} is closed`, {
+        file: this.path,
+      });
     }
   }
 }

@@ -50,7 +50,11 @@ export class LeafPacker {
   }
 
   get underfull(): boolean {
-    return this.count > 0 && this.#refs.length === 0 && this.#content.used < this.#context.format.leafBytes * UNDERFULL_SHARE;
+    return (
+      this.count > 0 &&
+      this.#refs.length === 0 &&
+      this.#content.used < this.#context.format.leafBytes * UNDERFULL_SHARE
+    );
   }
 
   /** Starts anew with content whose lower bound is `low`. */
@@ -214,7 +218,9 @@ export class InnerPacker {
     for (let left = pieces; left > 0; left--) {
       let to = node.count;
       if (left > 1) {
-        const end = node.keys.entryStart(from) + (node.keys.entryEnd(node.count - 1) - node.keys.entryStart(from)) / left;
+        const end =
+          node.keys.entryStart(from) +
+          (node.keys.entryEnd(node.count - 1) - node.keys.entryStart(from)) / left;
         to = from + 2;
         while (to < node.count - 2 * (left - 1) && node.keys.entryEnd(to) <= end) to++;
       }

@@ -11,9 +11,25 @@ class PartsCollector implements RangeParts {
 }
 
 /** The range must not be empty by its bounds. Opens at most two nodes of each level. */
-export function rangeParts(source: NodeSource, root: TreeRoot, reducer: Reducer, range: KeyRange): RangeParts {
+export function rangeParts(
+  source: NodeSource,
+  root: TreeRoot,
+  reducer: Reducer,
+  range: KeyRange,
+): RangeParts {
   const parts = new PartsCollector();
-  collect(source, reducer, parts, root.offset, root.size, root.height, root.count, root.reduction, range.gte, range.lt);
+  collect(
+    source,
+    reducer,
+    parts,
+    root.offset,
+    root.size,
+    root.height,
+    root.count,
+    root.reduction,
+    range.gte,
+    range.lt,
+  );
   return parts;
 }
 

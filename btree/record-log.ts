@@ -38,7 +38,12 @@ export class RecordLog implements NodeSink {
   #bytesWritten = 0;
   #failure: unknown;
 
-  constructor(storage: StorageBackend, next: BigUint64Array, seed: number, options: RecordLogOptions) {
+  constructor(
+    storage: StorageBackend,
+    next: BigUint64Array,
+    seed: number,
+    options: RecordLogOptions,
+  ) {
     this.#storage = storage;
     this.#next = next;
     this.#seed = seed;
@@ -136,7 +141,10 @@ export class RecordLog implements NodeSink {
   #broken(): BtreeError {
     const file = this.#storage.path;
     const cause = this.#failure;
-    const reason = cause instanceof Error || (typeof cause === "object" && cause !== null && "message" in cause) ? String(cause.message) : String(cause);
+    const reason =
+      cause instanceof Error || (typeof cause === "object" && cause !== null && "message" in cause)
+        ? String(cause.message)
+        : String(cause);
     return new BtreeError(
       "BTREE_BROKEN",
       `writing ${file ?? "the store"} failed (${reason}); nothing more is written through this handle: remove the cause, then reopen it`,

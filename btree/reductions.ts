@@ -116,7 +116,9 @@ export class ReductionQueue {
 
 function assign(refs: readonly ChildRef[], reductions: readonly Bytes[]): void {
   if (reductions.length !== refs.length) {
-    throw new TypeError(`the reducer answered ${reductions.length} reductions for ${refs.length} nodes`);
+    throw new TypeError(
+      `the reducer answered ${reductions.length} reductions for ${refs.length} nodes`,
+    );
   }
   for (const [i, ref] of refs.entries()) ref.reduction = reductions[i];
 }

@@ -29,13 +29,22 @@ export function encodeRoots(roots: Roots): Bytes {
   let pos = writeVarint(record, FRAME_BYTES, roots.state.length);
   record.set(roots.state, pos);
   pos = writeVarint(record, pos + roots.state.length, roots.trees.size);
-  const sorted = [...roots.trees].sort(([a], [b]) => compareBytes(names.get(a) ?? NO_BYTES, names.get(b) ?? NO_BYTES));
+  const sorted = [...roots.trees].sort(([a], [b]) =>
+    compareBytes(names.get(a) ?? NO_BYTES, names.get(b) ?? NO_BYTES),
+  );
   for (const [name, root] of sorted) {
     const bytes = names.get(name) ?? NO_BYTES;
     pos = writeVarint(record, pos, bytes.length);
     record.set(bytes, pos);
     pos += bytes.length;
-    for (const number of [root.height, root.offset, root.size, root.count, root.bytes, root.reduction.length]) {
+    for (const number of [
+      root.height,
+      root.offset,
+      root.size,
+      root.count,
+      root.bytes,
+      root.reduction.length,
+    ]) {
       pos = writeVarint(record, pos, number);
     }
     record.set(root.reduction, pos);

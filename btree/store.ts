@@ -20,7 +20,16 @@ import {
   SLOT_BYTES,
   type TreeFormat,
 } from "./format.js";
-import { currentBootId, encodeSlot, isSoftSlot, otherSlot, readSlots, trustedHeaders, type Header, type SlotContent } from "./header.js";
+import {
+  currentBootId,
+  encodeSlot,
+  isSoftSlot,
+  otherSlot,
+  readSlots,
+  trustedHeaders,
+  type Header,
+  type SlotContent,
+} from "./header.js";
 import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
@@ -76,7 +85,12 @@ export interface StoreStats {
   readonly commit: number;
   /** Snapshots not yet released. */
   readonly snapshots: number;
-  readonly trees: readonly { readonly name: string; readonly count: number; readonly height: number; readonly bytes: number }[];
+  readonly trees: readonly {
+    readonly name: string;
+    readonly count: number;
+    readonly height: number;
+    readonly bytes: number;
+  }[];
   readonly cache: CacheStats;
 }
 
@@ -145,7 +159,12 @@ export class Store {
       extentBytes: 0,
       bufferBytes: mode === "write" ? LOG_BUFFER_BYTES : 0,
     });
-    this.#source = new NodeSource(storage.path, mode === "write" ? this.#log : storage, seed, this.#cache);
+    this.#source = new NodeSource(
+      storage.path,
+      mode === "write" ? this.#log : storage,
+      seed,
+      this.#cache,
+    );
   }
 
   /**
@@ -162,7 +181,9 @@ export class Store {
     };
     const storage = typeof where === "string" ? FileStorage.open(where, "create") : where;
     if (storage.size() > 0) {
-      throw new BtreeError("BTREE_EXISTS", "the storage to create a store in is not empty", { file: storage.path });
+      throw new BtreeError("BTREE_EXISTS", "the storage to create a store in is not empty", {
+        file: storage.path,
+      });
     }
     const header: Header = {
       slot: 1,
@@ -265,7 +286,10 @@ export class Store {
    */
   async apply(changes: ReadonlyMap<string, readonly TreeOp[]>, state: Bytes): Promise<ApplyStats> {
     this.#assertWritable();
-    if (this.#applying) throw new BtreeError("BTREE_BUSY", "the last apply has not ended: await it first", { file: this.path });
+    if (this.#applying)
+      throw new BtreeError("BTREE_BUSY", "the last apply has not ended: await it first", {
+        file: this.path,
+      });
     this.#applying = true;
     try {
       const counts = { inserted: 0, replaced: 0, removed: 0, unchanged: 0 };
@@ -274,7 +298,15 @@ export class Store {
       const trees = new Map(this.#roots.trees);
       for (const [name, ops] of changes) {
         const reducer = this.#reducers(name);
-        const root = await updateTree(this.#source, this.#log, this.#format, reducer, trees.get(name), ops, counts);
+        const root = await updateTree(
+          this.#source,
+          this.#log,
+          this.#format,
+          reducer,
+          trees.get(name),
+          ops,
+          counts,
+        );
         if (root === undefined) trees.delete(name);
         else trees.set(name, root);
       }
@@ -360,7 +392,8 @@ export class Store {
   bulk(): BulkTarget {
     this.#assertWritable();
     const path = this.path;
-    if (path === undefined) throw new TypeError("a store without a file has no bulk target: use sink()");
+    if (path === undefined)
+      throw new TypeError("a store without a file has no bulk target: use sink()");
     this.#log.flush();
     return { ...this.#format, path, next: this.#next };
   }
@@ -377,13 +410,19 @@ export class Store {
    */
   adopt(roots: ReadonlyMap<string, TreeRoot | undefined>, state: Bytes): void {
     this.#assertWritable();
-    if (this.#applying) throw new BtreeError("BTREE_BUSY", "an apply is under way: await it first", { file: this.path });
+    if (this.#applying)
+      throw new BtreeError("BTREE_BUSY", "an apply is under way: await it first", {
+        file: this.path,
+      });
     const trees = new Map(this.#roots.trees);
     for (const [name, root] of roots) {
       if (root === undefined) {
         trees.delete(name);
       } else {
-        invariant(root.offset >= DATA_START && root.offset + root.size <= this.#log.end, "an adopted root is not in this file");
+        invariant(
+          root.offset >= DATA_START && root.offset + root.size <= this.#log.end,
+          "an adopted root is not in this file",
+        );
         trees.set(name, root);
       }
     }
@@ -424,13 +463,20 @@ export class Store {
   }
 
   #assertOpen(): void {
-    if (!this.#open) throw new BtreeError("BTREE_NOT_OPEN", `${this.path ?? "the store"} is closed`, { file: this.path });
+    if (!this.#open)
+      throw new BtreeError("BTREE_NOT_OPEN", `${this.path ?? "the store"} is closed`, {
+        file: this.path,
+      });
   }
 
   #assertWritable(): void {
     this.#assertOpen();
     if (this.#mode === "read") {
-      throw new BtreeError("BTREE_READ_ONLY", `${this.path ?? "the store"} was opened for reading`, { file: this.path });
+      throw new BtreeError(
+        "BTREE_READ_ONLY",
+        `${this.path ?? "the store"} was opened for reading`,
+        { file: this.path },
+      );
     }
     this.#log.assertUsable();
   }
@@ -443,7 +489,12 @@ class RootsSnapshot implements Snapshot {
   readonly #reducers: (tree: string) => Reducer;
   #onRelease: (() => void) | undefined;
 
-  constructor(roots: Roots, source: NodeSource, reducers: (tree: string) => Reducer, onRelease: () => void) {
+  constructor(
+    roots: Roots,
+    source: NodeSource,
+    reducers: (tree: string) => Reducer,
+    onRelease: () => void,
+  ) {
     this.state = roots.state;
     this.#roots = roots;
     this.#source = source;
@@ -483,7 +534,10 @@ interface FoundCommit {
 function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundCommit {
   const slots = slotsOf(storage);
   const headers = trustedHeaders(slots, bootId);
-  const newestCommit = Math.max(0, ...slots.map((slot) => (typeof slot !== "string" && "commit" in slot ? slot.commit : 0)));
+  const newestCommit = Math.max(
+    0,
+    ...slots.map((slot) => (typeof slot !== "string" && "commit" in slot ? slot.commit : 0)),
+  );
   let failure: BtreeError | undefined;
   for (const [i, header] of headers.entries()) {
     const found = {
@@ -499,7 +553,8 @@ function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundC
     try {
       const source = new NodeSource(storage.path, storage, saltSeed(header.format.salt), undefined);
       const roots = decodeRoots(source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS));
-      if (roots === undefined) throw corrupt(storage.path, header.rootsOffset, "a roots record that breaks the format");
+      if (roots === undefined)
+        throw corrupt(storage.path, header.rootsOffset, "a roots record that breaks the format");
       return { ...found, roots };
     } catch (error) {
       failure ??= error as BtreeError;
@@ -518,7 +573,12 @@ function slotsOf(storage: StorageBackend): SlotContent[] {
   try {
     slots = readSlots(storage);
   } catch (cause) {
-    throw new BtreeError("BTREE_IO", `the header of ${storage.path ?? "the store"} cannot be read`, { file: storage.path }, { cause });
+    throw new BtreeError(
+      "BTREE_IO",
+      `the header of ${storage.path ?? "the store"} cannot be read`,
+      { file: storage.path },
+      { cause },
+    );
   }
   for (const slot of slots) {
     if (typeof slot !== "string" && "newerVersion" in slot) {
@@ -536,12 +596,15 @@ const NO_ROOTS: Roots = { state: NO_BYTES, trees: new Map() };
 
 function nodeBytes(option: string, bytes: number): number {
   if (!Number.isInteger(bytes) || bytes < NODE_BYTES_MIN || bytes > NODE_BYTES_MAX) {
-    throw new RangeError(`${option} must be an integer from ${NODE_BYTES_MIN} to ${NODE_BYTES_MAX}, not ${bytes}`);
+    throw new RangeError(
+      `${option} must be an integer from ${NODE_BYTES_MIN} to ${NODE_BYTES_MAX}, not ${bytes}`,
+    );
   }
   return bytes;
 }
 
 function saltBytes(salt: Uint8Array): Uint8Array {
-  if (salt.length !== SALT_BYTES) throw new RangeError(`salt must have ${SALT_BYTES} bytes, not ${salt.length}`);
+  if (salt.length !== SALT_BYTES)
+    throw new RangeError(`salt must have ${SALT_BYTES} bytes, not ${salt.length}`);
   return salt;
 }

@@ -61,7 +61,14 @@ export class NodeTreeReader implements TreeReader {
   *slices(range: KeyRange, options?: { readonly reverse?: boolean }): IterableIterator<LeafSlice> {
     const root = this.root;
     if (root === undefined || isEmptyRange(range)) return;
-    yield* this.#slices(root.offset, root.size, root.height, range.gte, range.lt, options?.reverse ?? false);
+    yield* this.#slices(
+      root.offset,
+      root.size,
+      root.height,
+      range.gte,
+      range.lt,
+      options?.reverse ?? false,
+    );
   }
 
   rank(key: Bytes): number {
@@ -108,7 +115,8 @@ export class NodeTreeReader implements TreeReader {
   }
 
   parts(range: KeyRange): RangeParts {
-    if (this.root === undefined || isEmptyRange(range)) return { count: 0, slices: [], reductions: [] };
+    if (this.root === undefined || isEmptyRange(range))
+      return { count: 0, slices: [], reductions: [] };
     return rangeParts(this.#source, this.root, this.#reducer, range);
   }
 
@@ -118,7 +126,14 @@ export class NodeTreeReader implements TreeReader {
     options?: { readonly reverse?: boolean },
   ): IterableIterator<GroupParts> {
     if (this.root === undefined || isEmptyRange(range)) return;
-    yield* walkGroups(this.#source, this.root, this.#reducer, range, prefixLength, options?.reverse ?? false);
+    yield* walkGroups(
+      this.#source,
+      this.root,
+      this.#reducer,
+      range,
+      prefixLength,
+      options?.reverse ?? false,
+    );
   }
 
   #leafFor(root: TreeRoot, key: Bytes): LeafNode {
@@ -150,7 +165,7 @@ export class NodeTreeReader implements TreeReader {
       return;
     }
     const node = this.#source.inner(offset, size, height);
-    for (let k = from; k < to; ) {
+    for (let k = from; k < to;) {
       const i = node.find(keys[k] as Bytes);
       let end = k + 1;
       if (i + 1 === node.count) {
@@ -197,5 +212,7 @@ export class NodeTreeReader implements TreeReader {
 }
 
 export function isEmptyRange(range: KeyRange): boolean {
-  return range.gte !== undefined && range.lt !== undefined && compareBytes(range.gte, range.lt) >= 0;
+  return (
+    range.gte !== undefined && range.lt !== undefined && compareBytes(range.gte, range.lt) >= 0
+  );
 }

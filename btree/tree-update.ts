@@ -30,7 +30,9 @@ export interface ApplyStats {
   readonly recordsRead: number;
 }
 
-export type ApplyCounts = { -readonly [name in "inserted" | "replaced" | "removed" | "unchanged"]: number };
+export type ApplyCounts = {
+  -readonly [name in "inserted" | "replaced" | "removed" | "unchanged"]: number;
+};
 
 /** A node that operations lead to. */
 interface Touched {
@@ -107,11 +109,14 @@ export async function updateTree(
   const levels = descend(source, root, ops);
   let edits: readonly Edit[] = [];
   for (let height = 0; height <= root.height; height++) {
-    const packer = height === 0 ? new LeafLevel(context, ops, counts) : new InnerLevel(context, height);
+    const packer =
+      height === 0 ? new LeafLevel(context, ops, counts) : new InnerLevel(context, height);
     for (const family of levels[height] ?? []) {
       const changed = rebuildFamily(packer, family);
       if (family.parent === undefined) edits = changed;
       else family.parent.edits = changed;
+      // What waits for its reduction is in memory: no more of it than the window allows.
+      while (queue.windowFull) await queue.drain();
     }
     await queue.settle();
   }
@@ -139,17 +144,23 @@ function descend(source: NodeSource, root: TreeRoot, ops: readonly TreeOp[]): Fa
   for (let h = height; h > 0; h--) {
     const below: Family[] = [];
     for (const family of levels[h] ?? []) {
-      for (const parent of family.children) below.push({ parent, children: dealOut(source, parent, h - 1, ops) });
+      for (const parent of family.children)
+        below.push({ parent, children: dealOut(source, parent, h - 1, ops) });
     }
     levels[h - 1] = below;
   }
   return levels;
 }
 
-function dealOut(source: NodeSource, parent: Touched, height: number, ops: readonly TreeOp[]): Touched[] {
+function dealOut(
+  source: NodeSource,
+  parent: Touched,
+  height: number,
+  ops: readonly TreeOp[],
+): Touched[] {
   const node = parent.node as InnerNode;
   const children: Touched[] = [];
-  for (let from = parent.from; from < parent.to; ) {
+  for (let from = parent.from; from < parent.to;) {
     const index = node.find((ops[from] as TreeOp).key);
     let to = from + 1;
     if (index + 1 === node.count) {
@@ -354,7 +365,10 @@ function dropSingleChildren(source: NodeSource, root: TreeRoot): TreeRoot {
 function assertSorted(ops: readonly TreeOp[]): void {
   for (let i = 1; i < ops.length; i++) {
     if (compareBytes((ops[i - 1] as TreeOp).key, (ops[i] as TreeOp).key) >= 0) {
-      throw new BtreeError("BTREE_KEY_ORDER", "the operations of a batch must have strictly ascending keys");
+      throw new BtreeError(
+        "BTREE_KEY_ORDER",
+        "the operations of a batch must have strictly ascending keys",
+      );
     }
   }
 }

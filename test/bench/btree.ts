@@ -38,7 +38,13 @@ function keyAt(i: number): Uint8Array {
   return new Uint8Array(keys.buffer, keys.byteOffset + i * KEY_BYTES, KEY_BYTES);
 }
 
-async function measure(name: string, items: number, runs: number, body: () => unknown, more: object = {}): Promise<void> {
+async function measure(
+  name: string,
+  items: number,
+  runs: number,
+  body: () => unknown,
+  more: object = {},
+): Promise<void> {
   const results: { wall: number; cpu: number }[] = [];
   for (let run = 0; run < runs; run++) {
     const cpu = process.cpuUsage();
@@ -50,7 +56,15 @@ async function measure(name: string, items: number, runs: number, body: () => un
   }
   results.sort((a, b) => a.wall - b.wall);
   const { wall, cpu } = results[results.length >> 1] ?? { wall: 0, cpu: 0 };
-  console.log(JSON.stringify({ name, items, microsecondsEach: round(wall), cpuMicrosecondsEach: round(cpu), ...more }));
+  console.log(
+    JSON.stringify({
+      name,
+      items,
+      microsecondsEach: round(wall),
+      cpuMicrosecondsEach: round(cpu),
+      ...more,
+    }),
+  );
 }
 
 function round(number: number): number {
@@ -59,7 +73,8 @@ function round(number: number): number {
 
 function scan(reader: TreeReader): number {
   let sum = 0;
-  for (const slice of reader.slices({})) for (let i = 0; i < slice.length; i++) sum += slice.value(i)[0] as number;
+  for (const slice of reader.slices({}))
+    for (let i = 0; i < slice.length; i++) sum += slice.value(i)[0] as number;
   return sum;
 }
 
@@ -74,7 +89,10 @@ async function build(path: string, leafBytes: number): Promise<Store> {
   const forest = await builder.finishPartition();
   sink.flush();
   sink.close();
-  store.adopt(new Map([["t", await assembleForests(store.sink(), store.format, counter, [forest])]]), STATE);
+  store.adopt(
+    new Map([["t", await assembleForests(store.sink(), store.format, counter, [forest])]]),
+    STATE,
+  );
   await store.commit({ sync: true });
   return store;
 }
@@ -94,7 +112,13 @@ async function batches(path: string): Promise<void> {
       written = (await store.apply(new Map([["t", ops]]), Uint8Array.of(suffix))).bytesWritten;
       await store.commit({ sync: true });
     });
-    console.log(JSON.stringify({ name: `bytes written by the last of them`, batch: size, bytesEach: round(written / size) }));
+    console.log(
+      JSON.stringify({
+        name: `bytes written by the last of them`,
+        batch: size,
+        bytesEach: round(written / size),
+      }),
+    );
     await store.close();
   }
 }
@@ -106,9 +130,20 @@ try {
     await (await build(path, 4096)).close();
   });
   const fileBytes = statSync(path).size;
-  console.log(JSON.stringify({ name: "file", bytes: fileBytes, bytesEach: round(fileBytes / rows), valueBytes: VALUE_BYTES }));
+  console.log(
+    JSON.stringify({
+      name: "file",
+      bytes: fileBytes,
+      bytesEach: round(fileBytes / rows),
+      valueBytes: VALUE_BYTES,
+    }),
+  );
 
-  const store = await Store.open(path, { mode: "read", reducers: () => counter, cache: new NodeCache(256 * 1024 * 1024) });
+  const store = await Store.open(path, {
+    mode: "read",
+    reducers: () => counter,
+    cache: new NodeCache(256 * 1024 * 1024),
+  });
   const reader = store.snapshot().tree("t");
   const sought = Array.from({ length: 100_000 }, () => keyAt(Math.floor(random() * rows)));
   await measure("get, random, nodes cached from the second run on", sought.length, 5, () => {
@@ -118,7 +153,8 @@ try {
   const count = Math.ceil(rows / 20);
   for (const reverse of [false, true]) {
     await measure(`groups of 20 rows${reverse ? ", last first" : ""}`, count, 5, () => {
-      for (const group of reader.groups({}, () => GROUP_BYTES, { reverse })) if (group.count !== 20) throw new Error("wrong group");
+      for (const group of reader.groups({}, () => GROUP_BYTES, { reverse }))
+        if (group.count !== 20) throw new Error("wrong group");
     });
   }
   await measure("scan of 100 rows", 2000, 5, () => {

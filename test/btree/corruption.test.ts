@@ -5,7 +5,15 @@ import { describe, expect, test } from "@jest/globals";
 import { isBtreeError, MemoryStorage, NodeCache, Store, type TreeOp } from "../../btree/index.js";
 import { readU32 } from "../../btree/bytes.js";
 import { DATA_START, FRAME_BYTES, SLOT_BYTES } from "../../btree/format.js";
-import { bytesOf, entriesRead, groupLength, hex, summingReducer, sumOfParts, textOf } from "./tree-model.js";
+import {
+  bytesOf,
+  entriesRead,
+  groupLength,
+  hex,
+  summingReducer,
+  sumOfParts,
+  textOf,
+} from "./tree-model.js";
 
 const reducers = () => summingReducer;
 
@@ -13,7 +21,13 @@ const reducers = () => summingReducer;
 async function smallFile(): Promise<Uint8Array> {
   const storage = new MemoryStorage();
   const cache = new NodeCache(100_000);
-  const store = await Store.create(storage, { state: bytesOf("0"), reducers, cache, leafBytes: 200, innerBytes: 128 });
+  const store = await Store.create(storage, {
+    state: bytesOf("0"),
+    reducers,
+    cache,
+    leafBytes: 200,
+    innerBytes: 128,
+  });
   const ops: TreeOp[] = [];
   for (let i = 0; i < 60; i++) {
     const key = bytesOf(`${String(10 + (i >> 2))}\0${String(100 + i)}`);
@@ -29,7 +43,10 @@ async function smallFile(): Promise<Uint8Array> {
   ];
   await store.apply(
     new Map([
-      ["a", ops.filter((_op, i) => i % 5 === 0).map(({ key }) => ({ key, value: bytesOf("changed") }))],
+      [
+        "a",
+        ops.filter((_op, i) => i % 5 === 0).map(({ key }) => ({ key, value: bytesOf("changed") })),
+      ],
       ["b", hostile],
     ]),
     bytesOf("2"),
@@ -41,7 +58,12 @@ async function smallFile(): Promise<Uint8Array> {
 
 /** All that a file says, by every way of reading. */
 async function readAll(image: Uint8Array): Promise<string> {
-  const store = await Store.open(new MemoryStorage(image), { mode: "read", reducers, cache: new NodeCache(100_000), bootId: "" });
+  const store = await Store.open(new MemoryStorage(image), {
+    mode: "read",
+    reducers,
+    cache: new NodeCache(100_000),
+    bootId: "",
+  });
   try {
     const said: string[] = [textOf(store.state) ?? ""];
     const snapshot = store.snapshot();
@@ -49,9 +71,14 @@ async function readAll(image: Uint8Array): Promise<string> {
       const reader = snapshot.tree(name);
       const entries = entriesRead(reader);
       said.push(name, ...entries.map(({ key, value }) => `${hex(key)}=${hex(value)}`));
-      said.push(String(sumOfParts(reader.parts({ gte: bytesOf("13"), lt: bytesOf("20") }))), String(reader.count));
-      for (const group of reader.groups({}, groupLength)) said.push(`${hex(group.firstKey)} ${group.count} ${sumOfParts(group)}`);
-      for (let row = 0; row < reader.count; row += 7) said.push(hex(reader.entryAtRow(row)?.key ?? new Uint8Array(0)));
+      said.push(
+        String(sumOfParts(reader.parts({ gte: bytesOf("13"), lt: bytesOf("20") }))),
+        String(reader.count),
+      );
+      for (const group of reader.groups({}, groupLength))
+        said.push(`${hex(group.firstKey)} ${group.count} ${sumOfParts(group)}`);
+      for (let row = 0; row < reader.count; row += 7)
+        said.push(hex(reader.entryAtRow(row)?.key ?? new Uint8Array(0)));
       for (const { key } of entries) {
         said.push(String(reader.rank(key)), hex(reader.get(key) ?? new Uint8Array(0)));
       }
@@ -63,7 +90,10 @@ async function readAll(image: Uint8Array): Promise<string> {
 }
 
 /** The file as it was, or as it was one commit before (its header or roots gone), or an error of ours. */
-async function expectHonest(image: Uint8Array, honest: readonly string[]): Promise<"same" | "error"> {
+async function expectHonest(
+  image: Uint8Array,
+  honest: readonly string[],
+): Promise<"same" | "error"> {
   let said: string;
   try {
     said = await readAll(image);
@@ -84,7 +114,7 @@ interface RecordAt {
 
 function recordsOf(image: Uint8Array): RecordAt[] {
   const records: RecordAt[] = [];
-  for (let offset = DATA_START; offset < image.length; ) {
+  for (let offset = DATA_START; offset < image.length;) {
     const size = readU32(image, offset + 4) + FRAME_BYTES;
     records.push({ offset, size });
     offset += size;
@@ -180,7 +210,10 @@ describe("a damaged file", () => {
 
     expect(store.fellBack).toBe(true);
     expect(textOf(store.state)).toBe("1");
-    await store.apply(new Map([["b", [{ key: bytesOf("x\0"), value: bytesOf("y") }]]]), bytesOf("3"));
+    await store.apply(
+      new Map([["b", [{ key: bytesOf("x\0"), value: bytesOf("y") }]]]),
+      bytesOf("3"),
+    );
     await store.commit({ sync: true });
     await store.close();
     const again = await Store.open(storage, { mode: "read", reducers });

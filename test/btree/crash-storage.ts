@@ -84,7 +84,8 @@ export class CrashStorage implements StorageBackend {
     }
     for (const change of rest) {
       if (random() >= keep) continue;
-      if (change.kind === "write" && random() < 0.5) makeTorn(disk, change.offset, change.bytes, random);
+      if (change.kind === "write" && random() < 0.5)
+        makeTorn(disk, change.offset, change.bytes, random);
       else make(disk, change);
     }
     return disk.read(0, disk.size());
@@ -97,7 +98,12 @@ function make(disk: MemoryStorage, change: Change): void {
 }
 
 /** The start of the write, or some of its sectors, or all of its length with zeros where nothing arrived. */
-function makeTorn(disk: MemoryStorage, offset: number, bytes: Uint8Array, random: () => number): void {
+function makeTorn(
+  disk: MemoryStorage,
+  offset: number,
+  bytes: Uint8Array,
+  random: () => number,
+): void {
   const kind = random();
   if (kind < 0.5) {
     disk.write(offset, bytes.subarray(0, Math.floor(random() * bytes.length)));

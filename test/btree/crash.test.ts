@@ -3,10 +3,26 @@
 // TEST_SEED repeats a run, TEST_CRASHES (default 10000) sets how many crashes are made.
 
 import { describe, expect, test } from "@jest/globals";
-import { assembleForests, MemoryStorage, NodeCache, Store, TreeBuilder, type TreeOp } from "../../btree/index.js";
+import {
+  assembleForests,
+  MemoryStorage,
+  NodeCache,
+  Store,
+  TreeBuilder,
+  type TreeOp,
+} from "../../btree/index.js";
 import { compareBytes } from "../../btree/bytes.js";
 import { CrashStorage, seededRandom } from "./crash-storage.js";
-import { bytesOf, entriesRead, hex, summingReducer, sumIn, sumOfParts, textOf, TreeModel } from "./tree-model.js";
+import {
+  bytesOf,
+  entriesRead,
+  hex,
+  summingReducer,
+  sumIn,
+  sumOfParts,
+  textOf,
+  TreeModel,
+} from "./tree-model.js";
 import { checkTree } from "./tree-check.js";
 
 const seed = Number(process.env["TEST_SEED"] ?? 20_240_601);
@@ -21,7 +37,11 @@ const TREES = ["ids", "view:0"];
 /** Everything a run of the workload promised: what each state holds, and which were acknowledged before which change. */
 interface History {
   readonly states: Models[];
-  readonly acknowledged: { readonly state: number; readonly change: number; readonly synced: boolean }[];
+  readonly acknowledged: {
+    readonly state: number;
+    readonly change: number;
+    readonly synced: boolean;
+  }[];
 }
 
 function randomOps(random: () => number, count: number): TreeOp[] {
@@ -29,17 +49,30 @@ function randomOps(random: () => number, count: number): TreeOp[] {
   for (let i = 0; i < count; i++) {
     const key = bytesOf(`${Math.floor(random() * 40)}\0${Math.floor(random() * 9)}`);
     const length = random() < 0.05 ? 70 : Math.floor(random() * 8);
-    const value = random() < 0.4 ? undefined : new Uint8Array(length).fill(Math.floor(random() * 256));
+    const value =
+      random() < 0.4 ? undefined : new Uint8Array(length).fill(Math.floor(random() * 256));
     ops.set(hex(key), { key, value });
   }
   return [...ops.values()].sort((a, b) => compareBytes(a.key, b.key));
 }
 
 /** Opens what a crash left, works on it, and notes what is promised. The state's text is its number in `states`. */
-async function work(storage: CrashStorage, history: History, bootId: string, random: () => number): Promise<void> {
+async function work(
+  storage: CrashStorage,
+  history: History,
+  bootId: string,
+  random: () => number,
+): Promise<void> {
   const last = history.acknowledged.length === 0;
   const store = last
-    ? await Store.create(storage, { state: bytesOf("0"), reducers, cache, bootId, leafBytes: 256, innerBytes: 128 })
+    ? await Store.create(storage, {
+        state: bytesOf("0"),
+        reducers,
+        cache,
+        bootId,
+        leafBytes: 256,
+        innerBytes: 128,
+      })
     : await Store.open(storage, { mode: "write", reducers, cache, bootId });
   if (last) history.acknowledged.push({ state: 0, change: storage.changes.length, synced: true });
   let models: Models = history.states[Number(textOf(store.state))] as Models;
@@ -51,7 +84,8 @@ async function work(storage: CrashStorage, history: History, bootId: string, ran
     if (random() < 0.2) {
       const ops = randomOps(random, 60).filter((op) => op.value !== undefined);
       const builder = new TreeBuilder(store.sink(), store.format, summingReducer);
-      for (const { key, value } of ops) builder.add(key, 0, key.length, value as Uint8Array, 0, value?.length ?? 0);
+      for (const { key, value } of ops)
+        builder.add(key, 0, key.length, value as Uint8Array, 0, value?.length ?? 0);
       const forest = await builder.finishPartition();
       const root = await assembleForests(store.sink(), store.format, summingReducer, [forest]);
       const model = new TreeModel();
@@ -59,7 +93,9 @@ async function work(storage: CrashStorage, history: History, bootId: string, ran
       changed.set("view:0", model);
       store.adopt(new Map([["view:0", root]]), state);
     } else {
-      const batches = new Map(TREES.map((name) => [name, randomOps(random, Math.floor(random() * 25))]));
+      const batches = new Map(
+        TREES.map((name) => [name, randomOps(random, Math.floor(random() * 25))]),
+      );
       for (const [name, ops] of batches) changed.get(name)?.apply(ops);
       await store.apply(batches, state);
       if (random() < 0.5) store.sink().flush();
@@ -69,15 +105,27 @@ async function work(storage: CrashStorage, history: History, bootId: string, ran
     if (fate < 0.75) {
       const synced = fate < 0.5;
       await store.commit({ sync: synced });
-      history.acknowledged.push({ state: history.states.length - 1, change: storage.changes.length, synced });
+      history.acknowledged.push({
+        state: history.states.length - 1,
+        change: storage.changes.length,
+        synced,
+      });
     }
   }
   await store.close();
 }
 
 /** Opens the image and compares all of it with the state it claims to be. */
-async function expectWhole(image: Uint8Array, history: History, change: number, power: boolean, bootId: string): Promise<void> {
-  const acknowledged = history.acknowledged.filter((ack) => ack.change <= change && (ack.synced || !power));
+async function expectWhole(
+  image: Uint8Array,
+  history: History,
+  change: number,
+  power: boolean,
+  bootId: string,
+): Promise<void> {
+  const acknowledged = history.acknowledged.filter(
+    (ack) => ack.change <= change && (ack.synced || !power),
+  );
   const storage = new MemoryStorage(image);
   let store: Store;
   try {
@@ -118,7 +166,10 @@ describe.each([
     let made = 0;
     for (let run = 0; made < crashes / 2; run++) {
       const random = seededRandom(seed + run);
-      const history: History = { states: [new Map(TREES.map((name) => [name, new TreeModel()]))], acknowledged: [] };
+      const history: History = {
+        states: [new Map(TREES.map((name) => [name, new TreeModel()]))],
+        acknowledged: [],
+      };
       let image = new Uint8Array(0);
       // Three lives: each goes on from what a crash of the one before has left.
       for (let life = 0; life < 3; life++) {
@@ -143,7 +194,9 @@ describe.each([
         if (first === undefined || kept.length === 0) break;
         history.acknowledged.length = 0;
         history.acknowledged.push(...kept.sort((a, b) => a.state - b.state).slice(-1));
-        image = (power ? storage.afterPowerLoss(crashAt, random) : storage.afterKill(crashAt, random)).slice();
+        image = (
+          power ? storage.afterPowerLoss(crashAt, random) : storage.afterKill(crashAt, random)
+        ).slice();
       }
     }
     expect(made).toBeGreaterThanOrEqual(crashes / 2);

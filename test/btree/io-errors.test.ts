@@ -1,7 +1,13 @@
 // When the system fails, the store says so and refuses to go on; reopening finds the last commit.
 
 import { describe, expect, test } from "@jest/globals";
-import { MemoryStorage, NodeCache, type StorageBackend, Store, type TreeOp } from "../../btree/index.js";
+import {
+  MemoryStorage,
+  NodeCache,
+  type StorageBackend,
+  Store,
+  type TreeOp,
+} from "../../btree/index.js";
 import { bytesOf, caught, textOf } from "./tree-model.js";
 
 const countingReducer = { count: () => 1 };
@@ -14,7 +20,9 @@ function systemError(code: string): Error {
 /** A storage whose operations fail once told to. */
 class FailingStorage implements StorageBackend {
   readonly path = undefined;
-  failing: { readonly operation: "read" | "write" | "sync"; readonly code: string; after: number } | undefined;
+  failing:
+    | { readonly operation: "read" | "write" | "sync"; readonly code: string; after: number }
+    | undefined;
   constructor(readonly memory: MemoryStorage) {}
 
   size(): number {
@@ -46,10 +54,17 @@ class FailingStorage implements StorageBackend {
 }
 
 function ops(prefix: string, count: number): TreeOp[] {
-  return Array.from({ length: count }, (_, i) => ({ key: bytesOf(prefix + String(1000 + i)), value: bytesOf(`v${i}`) }));
+  return Array.from({ length: count }, (_, i) => ({
+    key: bytesOf(prefix + String(1000 + i)),
+    value: bytesOf(`v${i}`),
+  }));
 }
 
-async function openedStore(): Promise<{ memory: MemoryStorage; storage: FailingStorage; store: Store }> {
+async function openedStore(): Promise<{
+  memory: MemoryStorage;
+  storage: FailingStorage;
+  store: Store;
+}> {
   const memory = new MemoryStorage();
   const storage = new FailingStorage(memory);
   const store = await Store.create(storage, {
@@ -65,7 +80,11 @@ async function openedStore(): Promise<{ memory: MemoryStorage; storage: FailingS
 }
 
 async function stateOnDisk(memory: MemoryStorage): Promise<string | undefined> {
-  const store = await Store.open(new MemoryStorage(memory.read(0, memory.size())), { mode: "write", reducers, bootId: "" });
+  const store = await Store.open(new MemoryStorage(memory.read(0, memory.size())), {
+    mode: "write",
+    reducers,
+    bootId: "",
+  });
   const state = textOf(store.state);
   expect(store.snapshot().tree("t").count).toBe(200);
   await store.close();
@@ -81,7 +100,10 @@ describe.each([
   test("breaks the store, and reopening finds a whole commit", async () => {
     const { memory, storage, store } = await openedStore();
     await store.apply(new Map([["t", ops("b", 5)]]), bytesOf("2"));
-    await store.apply(new Map([["t", ops("b", 5).map(({ key }) => ({ key, value: undefined }))]]), bytesOf("3"));
+    await store.apply(
+      new Map([["t", ops("b", 5).map(({ key }) => ({ key, value: undefined }))]]),
+      bytesOf("3"),
+    );
     storage.failing = { operation, code, after };
 
     await expect(store.commit({ sync: true })).rejects.toMatchObject({
@@ -90,8 +112,13 @@ describe.each([
       message: expect.stringContaining(code) as unknown,
     });
     storage.failing = undefined;
-    await expect(store.commit({ sync: true })).rejects.toMatchObject({ code: "BTREE_BROKEN", cause: { code } });
-    await expect(store.apply(new Map(), bytesOf("4"))).rejects.toMatchObject({ code: "BTREE_BROKEN" });
+    await expect(store.commit({ sync: true })).rejects.toMatchObject({
+      code: "BTREE_BROKEN",
+      cause: { code },
+    });
+    await expect(store.apply(new Map(), bytesOf("4"))).rejects.toMatchObject({
+      code: "BTREE_BROKEN",
+    });
     expect(caught(() => store.bulk())).toMatchObject({ code: "BTREE_BROKEN" });
     // Reading what was there goes on.
     expect(textOf(store.snapshot().tree("t").get(bytesOf("a1005")))).toBe("v5");
@@ -103,9 +130,14 @@ describe.each([
 test("a full disk in the middle of a large batch breaks the store and shows nothing of the batch", async () => {
   const { memory, storage, store } = await openedStore();
   storage.failing = { operation: "write", code: "ENOSPC", after: 0 };
-  const large = Array.from({ length: 30 }, (_, i) => ({ key: bytesOf(`c${100 + i}`), value: new Uint8Array(100_000) }));
+  const large = Array.from({ length: 30 }, (_, i) => ({
+    key: bytesOf(`c${100 + i}`),
+    value: new Uint8Array(100_000),
+  }));
 
-  await expect(store.apply(new Map([["t", large]]), bytesOf("2"))).rejects.toMatchObject({ code: "BTREE_BROKEN" });
+  await expect(store.apply(new Map([["t", large]]), bytesOf("2"))).rejects.toMatchObject({
+    code: "BTREE_BROKEN",
+  });
 
   expect(textOf(store.state)).toBe("1");
   expect(store.snapshot().tree("t").count).toBe(200);
@@ -117,12 +149,21 @@ test("a failed read names the offset and leaves the store usable", async () => {
   const { storage, store } = await openedStore();
   await store.commit({ sync: true });
   await store.close();
-  const reopened = await Store.open(storage, { mode: "write", reducers, cache: new NodeCache(2000) });
+  const reopened = await Store.open(storage, {
+    mode: "write",
+    reducers,
+    cache: new NodeCache(2000),
+  });
   storage.failing = { operation: "read", code: "EIO", after: 0 };
   const reader = reopened.snapshot().tree("t");
 
-  expect(caught(() => reader.get(bytesOf("a1000")))).toMatchObject({ code: "BTREE_IO", offset: reader.root?.offset });
-  await expect(reopened.apply(new Map([["t", ops("b", 3)]]), bytesOf("2"))).rejects.toMatchObject({ code: "BTREE_IO" });
+  expect(caught(() => reader.get(bytesOf("a1000")))).toMatchObject({
+    code: "BTREE_IO",
+    offset: reader.root?.offset,
+  });
+  await expect(reopened.apply(new Map([["t", ops("b", 3)]]), bytesOf("2"))).rejects.toMatchObject({
+    code: "BTREE_IO",
+  });
 
   storage.failing = undefined;
   expect(textOf(reader.get(bytesOf("a1000")))).toBe("v0");
@@ -133,8 +174,15 @@ test("a failed read names the offset and leaves the store usable", async () => {
 
 test("a reducer that fails leaves the store as it was", async () => {
   const memory = new MemoryStorage();
-  const failing = { count: () => 1, reduce: () => Promise.reject(new Error("no")), rereduce: () => [] };
-  const store = await Store.create(memory, { state: bytesOf("0"), reducers: (tree) => (tree === "bad" ? failing : countingReducer) });
+  const failing = {
+    count: () => 1,
+    reduce: () => Promise.reject(new Error("no")),
+    rereduce: () => [],
+  };
+  const store = await Store.create(memory, {
+    state: bytesOf("0"),
+    reducers: (tree) => (tree === "bad" ? failing : countingReducer),
+  });
 
   await expect(
     store.apply(

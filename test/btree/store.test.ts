@@ -39,7 +39,11 @@ const counter = { count: () => 1 };
 const reducers = () => counter;
 const options: CreateOptions = { state: bytesOf("new"), reducers };
 
-function puts(from: number, to: number, value: (i: number) => string = (i) => `value ${i}`): TreeOp[] {
+function puts(
+  from: number,
+  to: number,
+  value: (i: number) => string = (i) => `value ${i}`,
+): TreeOp[] {
   return Array.from({ length: to - from }, (_, i) => ({
     key: bytesOf(String(1_000_000 + from + i)),
     value: bytesOf(value(from + i)),
@@ -68,15 +72,23 @@ describe("creating and opening", () => {
 
   test("what exists is not created again, what does not is not opened", async () => {
     const path = newPath();
-    await expect(Store.open(path, { mode: "write", reducers })).rejects.toMatchObject({ code: "BTREE_NOT_FOUND", file: path });
+    await expect(Store.open(path, { mode: "write", reducers })).rejects.toMatchObject({
+      code: "BTREE_NOT_FOUND",
+      file: path,
+    });
     await (await Store.create(path, options)).close();
-    await expect(Store.create(path, options)).rejects.toMatchObject({ code: "BTREE_EXISTS", file: path });
+    await expect(Store.create(path, options)).rejects.toMatchObject({
+      code: "BTREE_EXISTS",
+      file: path,
+    });
   });
 
   test("a file that is no store is refused", async () => {
     const path = newPath();
     writeFileSync(path, "something else entirely");
-    await expect(Store.open(path, { mode: "write", reducers })).rejects.toMatchObject({ code: "BTREE_NO_HEADER" });
+    await expect(Store.open(path, { mode: "write", reducers })).rejects.toMatchObject({
+      code: "BTREE_NO_HEADER",
+    });
     expect(readFileSync(path, "utf8")).toBe("something else entirely");
   });
 
@@ -86,7 +98,11 @@ describe("creating and opening", () => {
     await (await Store.create(storage, options)).close();
     const slot = storage.read(0, 256);
     writeU32(slot, 8, 7);
-    writeU32(slot, 12, crc32(slot.subarray(0, 12), crc32(slot.subarray(16), crc32(slot.subarray(16, 32)))));
+    writeU32(
+      slot,
+      12,
+      crc32(slot.subarray(0, 12), crc32(slot.subarray(16), crc32(slot.subarray(16, 32)))),
+    );
     storage.write(0, slot);
 
     await expect(Store.open(storage, { mode: "read", reducers })).rejects.toMatchObject({
@@ -97,8 +113,12 @@ describe("creating and opening", () => {
   });
 
   test("node sizes out of bounds are the caller's mistake", async () => {
-    await expect(Store.create(new MemoryStorage(), { ...options, leafBytes: 10 })).rejects.toThrow(RangeError);
-    await expect(Store.create(new MemoryStorage(), { ...options, innerBytes: 1e6 })).rejects.toThrow("innerBytes");
+    await expect(Store.create(new MemoryStorage(), { ...options, leafBytes: 10 })).rejects.toThrow(
+      RangeError,
+    );
+    await expect(
+      Store.create(new MemoryStorage(), { ...options, innerBytes: 1e6 }),
+    ).rejects.toThrow("innerBytes");
   });
 
   test("a closed store refuses, and closing twice is fine", async () => {
@@ -111,7 +131,9 @@ describe("creating and opening", () => {
     expect(caught(() => reader.get(bytesOf("1000001")))).toMatchObject({ code: "BTREE_NOT_OPEN" });
     expect(caught(() => store.snapshot())).toMatchObject({ code: "BTREE_NOT_OPEN" });
     await expect(store.commit({ sync: false })).rejects.toMatchObject({ code: "BTREE_NOT_OPEN" });
-    await expect(store.apply(batch([]), bytesOf("2"))).rejects.toMatchObject({ code: "BTREE_NOT_OPEN" });
+    await expect(store.apply(batch([]), bytesOf("2"))).rejects.toMatchObject({
+      code: "BTREE_NOT_OPEN",
+    });
   });
 
   test("a reader refuses to write", async () => {
@@ -119,7 +141,9 @@ describe("creating and opening", () => {
     await (await Store.create(path, options)).close();
     const store = await Store.open(path, { mode: "read", reducers });
 
-    await expect(store.apply(batch([]), bytesOf("2"))).rejects.toMatchObject({ code: "BTREE_READ_ONLY" });
+    await expect(store.apply(batch([]), bytesOf("2"))).rejects.toMatchObject({
+      code: "BTREE_READ_ONLY",
+    });
     await expect(store.commit({ sync: true })).rejects.toMatchObject({ code: "BTREE_READ_ONLY" });
     expect(caught(() => store.bulk())).toMatchObject({ code: "BTREE_READ_ONLY" });
     await store.close();
@@ -159,7 +183,9 @@ describe("applying and committing", () => {
     const after = store.snapshot();
     expect(after.treeNames().sort()).toEqual(["a", "b"]);
     expect(textOf(after.state)).toBe("1");
-    expect([after.tree("a").count, after.tree("b").count, after.tree("c").count]).toEqual([3, 4, 0]);
+    expect([after.tree("a").count, after.tree("b").count, after.tree("c").count]).toEqual([
+      3, 4, 0,
+    ]);
     expect(store.stats().snapshots).toBe(2);
     before.release();
     before.release();
@@ -171,7 +197,10 @@ describe("applying and committing", () => {
   test("a tree that loses its last entry is gone", async () => {
     const store = await Store.create(newPath(), options);
     await store.apply(batch(puts(0, 2000)), bytesOf("1"));
-    const stats = await store.apply(batch(puts(0, 2000).map(({ key }) => ({ key, value: undefined }))), bytesOf("2"));
+    const stats = await store.apply(
+      batch(puts(0, 2000).map(({ key }) => ({ key, value: undefined }))),
+      bytesOf("2"),
+    );
 
     expect(stats.removed).toBe(2000);
     expect(store.snapshot().treeNames()).toEqual([]);
@@ -184,10 +213,19 @@ describe("applying and committing", () => {
     const root = store.snapshot().tree("t").root;
 
     const same = await store.apply(batch(puts(0, 5000)), bytesOf("2"));
-    expect(same).toMatchObject({ unchanged: 5000, inserted: 0, replaced: 0, removed: 0, bytesWritten: 0 });
+    expect(same).toMatchObject({
+      unchanged: 5000,
+      inserted: 0,
+      replaced: 0,
+      removed: 0,
+      bytesWritten: 0,
+    });
     expect(store.snapshot().tree("t").root).toBe(root);
 
-    const absent = await store.apply(batch([{ key: bytesOf("0"), value: undefined }]), bytesOf("3"));
+    const absent = await store.apply(
+      batch([{ key: bytesOf("0"), value: undefined }]),
+      bytesOf("3"),
+    );
     expect(absent).toMatchObject({ unchanged: 1, bytesWritten: 0 });
 
     // One leaf, and a node of each level above it.
@@ -235,8 +273,12 @@ describe("applying and committing", () => {
     const store = await Store.create(newPath(), options);
     const [a, b] = puts(0, 2) as [TreeOp, TreeOp];
 
-    await expect(store.apply(batch([b, a]), bytesOf("1"))).rejects.toMatchObject({ code: "BTREE_KEY_ORDER" });
-    await expect(store.apply(batch([a, a]), bytesOf("1"))).rejects.toMatchObject({ code: "BTREE_KEY_ORDER" });
+    await expect(store.apply(batch([b, a]), bytesOf("1"))).rejects.toMatchObject({
+      code: "BTREE_KEY_ORDER",
+    });
+    await expect(store.apply(batch([a, a]), bytesOf("1"))).rejects.toMatchObject({
+      code: "BTREE_KEY_ORDER",
+    });
     expect(textOf(store.state)).toBe("new");
     await store.close();
   });
@@ -244,7 +286,9 @@ describe("applying and committing", () => {
   test("two batches at a time are refused", async () => {
     const store = await Store.create(newPath(), options);
     const first = store.apply(batch(puts(0, 3)), bytesOf("1"));
-    await expect(store.apply(batch(puts(3, 6)), bytesOf("2"))).rejects.toMatchObject({ code: "BTREE_BUSY" });
+    await expect(store.apply(batch(puts(3, 6)), bytesOf("2"))).rejects.toMatchObject({
+      code: "BTREE_BUSY",
+    });
     await first;
     expect(store.snapshot().tree("t").count).toBe(3);
     await store.close();
@@ -269,12 +313,21 @@ describe("applying and committing", () => {
     const again = await Store.open(path, { mode: "write", reducers });
     const reader = again.snapshot().tree("t");
     const found = reader.getMany(ops.map((op) => op.key));
-    expect(found.map((value, i) => Buffer.compare(value ?? NOTHING, ops[i]?.value ?? NOTHING))).toEqual(ops.map(() => 0));
+    expect(
+      found.map((value, i) => Buffer.compare(value ?? NOTHING, ops[i]?.value ?? NOTHING)),
+    ).toEqual(ops.map(() => 0));
     const entries = entriesRead(reader);
-    expect(entries.map(({ key }, i) => Buffer.compare(key, ops[i]?.key ?? NOTHING))).toEqual(ops.map(() => 0));
-    expect(entries.map(({ value }, i) => Buffer.compare(value, ops[i]?.value ?? NOTHING))).toEqual(ops.map(() => 0));
+    expect(entries.map(({ key }, i) => Buffer.compare(key, ops[i]?.key ?? NOTHING))).toEqual(
+      ops.map(() => 0),
+    );
+    expect(entries.map(({ value }, i) => Buffer.compare(value, ops[i]?.value ?? NOTHING))).toEqual(
+      ops.map(() => 0),
+    );
     expect(again.stats().liveBytes).toBeLessThanOrEqual(again.stats().fileBytes);
-    const replaced = await again.apply(batch([{ key: bytesOf("d"), value: new Uint8Array(3_000_000).fill(3) }]), bytesOf("2"));
+    const replaced = await again.apply(
+      batch([{ key: bytesOf("d"), value: new Uint8Array(3_000_000).fill(3) }]),
+      bytesOf("2"),
+    );
     expect(replaced.unchanged).toBe(1);
     await again.close();
   });
@@ -361,14 +414,22 @@ describe("bulk loads", () => {
     const parts = [0, 1, 2].map(
       (i) =>
         new Promise<Forest>((resolve, reject) => {
-          const worker = new Worker(script, { workerData: { target, from: i * 7000, to: (i + 1) * 7000 } });
+          const worker = new Worker(script, {
+            workerData: { target, from: i * 7000, to: (i + 1) * 7000 },
+          });
           worker.once("message", resolve);
           worker.once("error", reject);
         }),
     );
     const forests = await Promise.all(parts);
     const root = await assembleForests(store.sink(), target, counter, forests);
-    store.adopt(new Map([["t", root], ["old", undefined]]), bytesOf("2"));
+    store.adopt(
+      new Map([
+        ["t", root],
+        ["old", undefined],
+      ]),
+      bytesOf("2"),
+    );
     await store.commit({ sync: true });
     await store.close();
 
@@ -387,7 +448,8 @@ describe("bulk loads", () => {
       const store = await Store.create(newPath(), options);
       const sink = openBulkSink(store.bulk(), { extentBytes });
       const builder = new TreeBuilder(sink, store.format, counter);
-      for (const { key, value } of puts(0, 30_000)) builder.add(key, 0, key.length, value as Uint8Array, 0, value?.length ?? 0);
+      for (const { key, value } of puts(0, 30_000))
+        builder.add(key, 0, key.length, value as Uint8Array, 0, value?.length ?? 0);
       const forest = await builder.finishPartition();
       sink.flush();
       const root = await assembleForests(store.sink(), store.format, counter, [forest]);
@@ -411,11 +473,17 @@ describe("bulk loads", () => {
     };
     add("b");
     for (const wrong of ["a", "b", ""]) {
-      expect(caught(() => { add(wrong); })).toMatchObject({ code: "BTREE_KEY_ORDER" });
+      expect(
+        caught(() => {
+          add(wrong);
+        }),
+      ).toMatchObject({ code: "BTREE_KEY_ORDER" });
     }
     add("ba");
     const forest = await builder.finishPartition();
-    await expect(assembleForests(store.sink(), store.format, counter, [forest, forest])).rejects.toMatchObject({
+    await expect(
+      assembleForests(store.sink(), store.format, counter, [forest, forest]),
+    ).rejects.toMatchObject({
       code: "BTREE_KEY_ORDER",
     });
     expect(await assembleForests(store.sink(), store.format, counter, [])).toBeUndefined();
@@ -425,7 +493,11 @@ describe("bulk loads", () => {
 
   test("a reducer's error ends the build", async () => {
     const store = await Store.create(new MemoryStorage(), options);
-    const failing = { count: () => 1, reduce: () => Promise.reject(new Error("reduce is broken")), rereduce: () => [] };
+    const failing = {
+      count: () => 1,
+      reduce: () => Promise.reject(new Error("reduce is broken")),
+      rereduce: () => [],
+    };
     const builder = new TreeBuilder(store.sink(), store.format, failing);
     builder.add(bytesOf("a"), 0, 1, bytesOf("b"), 0, 1);
     await expect(builder.finishPartition()).rejects.toThrow("reduce is broken");
@@ -443,7 +515,10 @@ describe("reading", () => {
     const cache = new NodeCache();
     const again = await Store.open(path, { mode: "read", reducers: () => summingReducer, cache });
 
-    const [group, ...others] = again.snapshot().tree("t").groups({ gte: bytesOf("1000003") }, () => 2);
+    const [group, ...others] = again
+      .snapshot()
+      .tree("t")
+      .groups({ gte: bytesOf("1000003") }, () => 2);
 
     expect(others).toEqual([]);
     expect(group?.reductions.length).toBeGreaterThan(100);

@@ -61,10 +61,15 @@ function checkNode(
     );
     expect(below.rows).toBe(child.count);
     expect(below.bytes).toBe(child.bytes);
-    if (Array.isArray(reducer.reduce?.([]))) expect(hex(below.reduction)).toBe(hex(child.reduction ?? new Uint8Array(0)));
+    if (Array.isArray(reducer.reduce?.([])))
+      expect(hex(below.reduction)).toBe(hex(child.reduction ?? new Uint8Array(0)));
     rows += below.rows;
     bytes += below.bytes;
   }
   const reduced = reducer.rereduce?.([node.reductions()]);
-  return { rows, bytes, reduction: Array.isArray(reduced) ? (reduced[0] as Bytes) : new Uint8Array(0) };
+  return {
+    rows,
+    bytes,
+    reduction: Array.isArray(reduced) ? (reduced[0] as Bytes) : new Uint8Array(0),
+  };
 }

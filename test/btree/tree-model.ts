@@ -2,7 +2,15 @@
 // answers every question as the map does.
 
 import { expect } from "@jest/globals";
-import type { Bytes, KeyRange, LeafSlice, RangeParts, Reducer, TreeOp, TreeReader } from "../../btree/index.js";
+import type {
+  Bytes,
+  KeyRange,
+  LeafSlice,
+  RangeParts,
+  Reducer,
+  TreeOp,
+  TreeReader,
+} from "../../btree/index.js";
 import { compareBytes } from "../../btree/bytes.js";
 
 export function bytesOf(text: string): Bytes {
@@ -60,7 +68,8 @@ function decodeSum(bytes: Bytes): number {
 export const summingReducer: Reducer = {
   count: rowsOf,
   reduce: (leaves) => leaves.map((leaf) => encodeSum(sumOfSlice(leaf))),
-  rereduce: (groups) => groups.map((group) => encodeSum(group.reduce((sum, part) => sum + decodeSum(part), 0))),
+  rereduce: (groups) =>
+    groups.map((group) => encodeSum(group.reduce((sum, part) => sum + decodeSum(part), 0))),
 };
 
 /** The same, answering later. */
@@ -134,10 +143,15 @@ function shown(entries: readonly ModelEntry[]): string[] {
   return entries.map(({ key, value }) => `${hex(key)}=${hex(value)}`);
 }
 
-export function entriesRead(reader: TreeReader, range: KeyRange = {}, reverse = false): ModelEntry[] {
+export function entriesRead(
+  reader: TreeReader,
+  range: KeyRange = {},
+  reverse = false,
+): ModelEntry[] {
   const entries: ModelEntry[] = [];
   for (const slice of reader.slices(range, { reverse })) {
-    for (let i = 0; i < slice.length; i++) entries.push({ key: slice.key(i), value: slice.value(i) });
+    for (let i = 0; i < slice.length; i++)
+      entries.push({ key: slice.key(i), value: slice.value(i) });
   }
   return entries;
 }
@@ -180,7 +194,12 @@ export function expectSame(reader: TreeReader, model: TreeModel, reduces: boolea
 }
 
 /** A part of the tree: entries, rank, rows, reductions, groups. */
-export function expectSameRange(reader: TreeReader, model: TreeModel, range: KeyRange, reduces: boolean): void {
+export function expectSameRange(
+  reader: TreeReader,
+  model: TreeModel,
+  range: KeyRange,
+  reduces: boolean,
+): void {
   const entries = model.entries(range);
   expect(shown(entriesRead(reader, range))).toEqual(shown(entries));
   expect(shown(entriesRead(reader, range, true))).toEqual(shown(entries).reverse());
@@ -196,10 +215,13 @@ export function expectSameRange(reader: TreeReader, model: TreeModel, range: Key
         sum: reduces ? sumOfParts(group) : undefined,
       };
     });
-    const expected = naiveGroups(entries).map((group) => (reduces ? group : { ...group, sum: undefined }));
+    const expected = naiveGroups(entries).map((group) =>
+      reduces ? group : { ...group, sum: undefined },
+    );
     expect(groups).toEqual(reverse ? expected.reverse() : expected);
   }
-  if (range.gte !== undefined) expect(reader.rank(range.gte)).toBe(rowsIn(model.entries({ lt: range.gte })));
+  if (range.gte !== undefined)
+    expect(reader.rank(range.gte)).toBe(rowsIn(model.entries({ lt: range.gte })));
 }
 
 /** Every row number leads to its entry. */

@@ -35,7 +35,9 @@ const rest = fc.oneof(
   { weight: 6, arbitrary: fc.array(fc.constantFrom(0, 1, 7, 128, 255), { maxLength: 4 }) },
   { weight: 1, arbitrary: fc.array(fc.constant(9), { minLength: 40, maxLength: 80 }) },
 );
-const key: fc.Arbitrary<Bytes> = fc.tuple(group, rest).map(([g, r]) => Uint8Array.from([...g, 0, ...r]));
+const key: fc.Arbitrary<Bytes> = fc
+  .tuple(group, rest)
+  .map(([g, r]) => Uint8Array.from([...g, 0, ...r]));
 const value: fc.Arbitrary<Bytes> = fc.oneof(
   { weight: 8, arbitrary: fc.uint8Array({ maxLength: 6 }) },
   { weight: 1, arbitrary: fc.uint8Array({ minLength: 30, maxLength: 90 }) },
@@ -49,11 +51,17 @@ function batchOf(op: fc.Arbitrary<TreeOp>, maxLength: number): fc.Arbitrary<Tree
 }
 
 const put: fc.Arbitrary<TreeOp> = fc.record({ key, value });
-const change: fc.Arbitrary<TreeOp> = fc.record({ key, value: fc.option(value, { nil: undefined, freq: 2 }) });
-const removal: fc.Arbitrary<TreeOp> = fc.record({ key, value: fc.constant(undefined) });
-const batches = fc.array(fc.oneof(batchOf(put, 60), batchOf(change, 30), batchOf(removal, 80), batchOf(change, 2)), {
-  maxLength: 8,
+const change: fc.Arbitrary<TreeOp> = fc.record({
+  key,
+  value: fc.option(value, { nil: undefined, freq: 2 }),
 });
+const removal: fc.Arbitrary<TreeOp> = fc.record({ key, value: fc.constant(undefined) });
+const batches = fc.array(
+  fc.oneof(batchOf(put, 60), batchOf(change, 30), batchOf(removal, 80), batchOf(change, 2)),
+  {
+    maxLength: 8,
+  },
+);
 const bound = fc.option(
   fc.oneof(
     key,
@@ -74,67 +82,77 @@ describe.each(reducers)("a tree that keeps %s", (_name, reducer, sameAtOnce) => 
 
   test("equals a sorted map after any sequence of batches, and earlier snapshots stay as they were", async () => {
     await fc.assert(
-      fc.asyncProperty(batches, ranges, fc.constantFrom(128, 200, 512), async (sequence, someRanges, leafBytes) => {
-        const store = await Store.create(new MemoryStorage(), {
-          state: NO_STATE,
-          reducers: () => reducer,
-          cache: new NodeCache(20_000),
-          leafBytes,
-          innerBytes: 128,
-        });
-        const model = new TreeModel();
-        const kept = [];
-        for (const ops of sequence) {
-          kept.push({ reader: store.snapshot().tree("t"), model: model.copy() });
-          await store.apply(new Map([["t", ops]]), NO_STATE);
-          model.apply(ops);
-          if (ops.length % 3 === 0) await store.commit({ sync: ops.length % 2 === 0 });
-          const reader = store.snapshot().tree("t");
-          expectSame(reader, model, reduces);
-          for (const range of someRanges) expectSameRange(reader, model, range, reduces);
-          checkTree(store, "t", sameAtOnce);
-        }
-        kept.push({ reader: store.snapshot().tree("t"), model });
-        for (const each of kept) expectSame(each.reader, each.model, reduces);
-        expectSameRows(store.snapshot().tree("t"), model);
-        await store.close();
-      }),
+      fc.asyncProperty(
+        batches,
+        ranges,
+        fc.constantFrom(128, 200, 512),
+        async (sequence, someRanges, leafBytes) => {
+          const store = await Store.create(new MemoryStorage(), {
+            state: NO_STATE,
+            reducers: () => reducer,
+            cache: new NodeCache(20_000),
+            leafBytes,
+            innerBytes: 128,
+          });
+          const model = new TreeModel();
+          const kept = [];
+          for (const ops of sequence) {
+            kept.push({ reader: store.snapshot().tree("t"), model: model.copy() });
+            await store.apply(new Map([["t", ops]]), NO_STATE);
+            model.apply(ops);
+            if (ops.length % 3 === 0) await store.commit({ sync: ops.length % 2 === 0 });
+            const reader = store.snapshot().tree("t");
+            expectSame(reader, model, reduces);
+            for (const range of someRanges) expectSameRange(reader, model, range, reduces);
+            checkTree(store, "t", sameAtOnce);
+          }
+          kept.push({ reader: store.snapshot().tree("t"), model });
+          for (const each of kept) expectSame(each.reader, each.model, reduces);
+          expectSameRows(store.snapshot().tree("t"), model);
+          await store.close();
+        },
+      ),
       { numRuns: runs },
     );
   });
 
   test("is the same tree when it is built in bulk from any partitions", async () => {
     await fc.assert(
-      fc.asyncProperty(batchOf(put, 200), fc.array(bound, { maxLength: 4 }), ranges, async (ops, cuts, someRanges) => {
-        const store = await Store.create(new MemoryStorage(), {
-          state: NO_STATE,
-          reducers: () => reducer,
-          cache: new NodeCache(20_000),
-          leafBytes: 128,
-          innerBytes: 128,
-        });
-        const model = new TreeModel();
-        model.apply(ops);
-        const sorted = cuts.filter((cut) => cut !== undefined).sort(compareBytes);
-        const forests: Forest[] = [];
-        for (let i = 0; i <= sorted.length; i++) {
-          const builder = new TreeBuilder(store.sink(), store.format, reducer);
-          for (const entry of model.entries({ gte: sorted[i - 1], lt: sorted[i] })) {
-            builder.add(entry.key, 0, entry.key.length, entry.value, 0, entry.value.length);
-            if (builder.needsDrain) await builder.drain();
+      fc.asyncProperty(
+        batchOf(put, 200),
+        fc.array(bound, { maxLength: 4 }),
+        ranges,
+        async (ops, cuts, someRanges) => {
+          const store = await Store.create(new MemoryStorage(), {
+            state: NO_STATE,
+            reducers: () => reducer,
+            cache: new NodeCache(20_000),
+            leafBytes: 128,
+            innerBytes: 128,
+          });
+          const model = new TreeModel();
+          model.apply(ops);
+          const sorted = cuts.filter((cut) => cut !== undefined).sort(compareBytes);
+          const forests: Forest[] = [];
+          for (let i = 0; i <= sorted.length; i++) {
+            const builder = new TreeBuilder(store.sink(), store.format, reducer);
+            for (const entry of model.entries({ gte: sorted[i - 1], lt: sorted[i] })) {
+              builder.add(entry.key, 0, entry.key.length, entry.value, 0, entry.value.length);
+              if (builder.needsDrain) await builder.drain();
+            }
+            forests.push(structuredClone(await builder.finishPartition()));
           }
-          forests.push(structuredClone(await builder.finishPartition()));
-        }
-        const root = await assembleForests(store.sink(), store.format, reducer, forests);
-        store.adopt(new Map([["t", root]]), NO_STATE);
+          const root = await assembleForests(store.sink(), store.format, reducer, forests);
+          store.adopt(new Map([["t", root]]), NO_STATE);
 
-        const reader = store.snapshot().tree("t");
-        expectSame(reader, model, reduces);
-        expectSameRows(reader, model);
-        for (const range of someRanges) expectSameRange(reader, model, range, reduces);
-        checkTree(store, "t", sameAtOnce);
-        await store.close();
-      }),
+          const reader = store.snapshot().tree("t");
+          expectSame(reader, model, reduces);
+          expectSameRows(reader, model);
+          for (const range of someRanges) expectSameRange(reader, model, range, reduces);
+          checkTree(store, "t", sameAtOnce);
+          await store.close();
+        },
+      ),
       { numRuns: runs },
     );
   });
@@ -155,8 +173,12 @@ test("getMany finds what get finds", async () => {
       const reader = store.snapshot().tree("t");
       const sought = [...keys, ...ops.map((op) => op.key)].sort(compareBytes);
 
-      expect(reader.getMany(sought).map(textOf)).toEqual(sought.map((each) => textOf(model.get(each))));
-      expect(sought.map((each) => textOf(reader.get(each)))).toEqual(sought.map((each) => textOf(model.get(each))));
+      expect(reader.getMany(sought).map(textOf)).toEqual(
+        sought.map((each) => textOf(model.get(each))),
+      );
+      expect(sought.map((each) => textOf(reader.get(each)))).toEqual(
+        sought.map((each) => textOf(model.get(each))),
+      );
       await store.close();
     }),
     { numRuns: runs },
