@@ -11,7 +11,8 @@
 import { setImmediate } from "node:timers/promises";
 import { assembleForests, TreeBuilder } from "./builder.js";
 import { invariant } from "./errors.js";
-import type { Snapshot, Store } from "./store.js";
+import type { Snapshot } from "./snapshot.js";
+import type { Store } from "./store.js";
 import { treeChanges } from "./tree-diff.js";
 import type { Bytes, KeyRange, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
 

@@ -25,13 +25,21 @@ export type {
   TreeReader,
   TreeRoot,
 } from "./types.js";
-export { BTREE_ERROR_CODES, BtreeError, type BtreeErrorCode, type BtreeErrorDetails, isBtreeError } from "./errors.js";
+export {
+  BTREE_ERROR_CODES,
+  BtreeError,
+  type BtreeErrorCode,
+  type BtreeErrorDetails,
+  isBtreeError,
+} from "./errors.js";
 export { FORMAT_VERSION, type TreeFormat } from "./format.js";
 export type { StorageBackend } from "./storage.js";
 export { FileStorage } from "./file-storage.js";
 export { MemoryStorage } from "./memory-storage.js";
 export { NodeCache, sharedNodeCache } from "./node-cache.js";
-export { type CreateOptions, type OpenOptions, type Snapshot, Store, type StoreOptions, type StoreStats } from "./store.js";
+export { Store } from "./store.js";
+export type { CreateOptions, OpenOptions, StoreOptions, StoreStats } from "./store-options.js";
+export type { Snapshot } from "./snapshot.js";
 export type { ApplyStats } from "./tree-update.js";
 export type { ChildRef } from "./inner-node.js";
 export type { NodeSink } from "./record-log.js";

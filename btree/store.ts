@@ -1,98 +1,29 @@
 // The file with its named trees: open, snapshot, apply, commit. One writer at a time; readers in this process see what was
 // applied, readers in others what was committed. FORMAT.md tells the commit protocol and argues the crash cases.
 
-import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import type { BulkTarget } from "./bulk-sink.js";
-import { NO_BYTES } from "./bytes.js";
 import { saltSeed } from "./checksum.js";
-import { BtreeError, corrupt, invariant } from "./errors.js";
+import { readCommit } from "./commit-reader.js";
+import { BtreeError, invariant } from "./errors.js";
 import { FileStorage, syncFolderOf } from "./file-storage.js";
-import {
-  DATA_START,
-  DEFAULT_INNER_BYTES,
-  DEFAULT_LEAF_BYTES,
-  DEFAULT_VALUE_BYTES_MAX,
-  KIND_ROOTS,
-  NODE_BYTES_MAX,
-  NODE_BYTES_MIN,
-  SALT_BYTES,
-  SLOT_BYTES,
-  type TreeFormat,
-} from "./format.js";
-import {
-  currentBootId,
-  encodeSlot,
-  isSoftSlot,
-  otherSlot,
-  readSlots,
-  trustedHeaders,
-  type Header,
-  type SlotContent,
-} from "./header.js";
+import { DATA_START, SLOT_BYTES, type TreeFormat } from "./format.js";
+import { currentBootId, encodeSlot, isSoftSlot, otherSlot, type Header } from "./header.js";
 import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
-import { decodeRoots, encodeRoots, type Roots } from "./roots-record.js";
+import { encodeRoots, type Roots } from "./roots-record.js";
+import { RootsSnapshot, type Snapshot } from "./snapshot.js";
 import type { StorageBackend } from "./storage.js";
-import { NodeTreeReader } from "./tree-reader.js";
+import {
+  formatOf,
+  type CreateOptions,
+  type OpenOptions,
+  type StoreOptions,
+  type StoreStats,
+} from "./store-options.js";
 import { updateTree, type ApplyStats } from "./tree-update.js";
-import type { Bytes, CacheStats, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
-
-export interface StoreOptions {
-  /** The reducer of each tree, by its name. It must be the one the tree was built with. */
-  readonly reducers: (tree: string) => Reducer;
-  /** @defaultValue the one that all stores of this thread share */
-  readonly cache?: NodeCache;
-  /** Names the present run of the machine. @defaultValue what the system says; for tests of restarts */
-  readonly bootId?: string;
-}
-
-export interface CreateOptions extends StoreOptions {
-  /** The owner's first blob. */
-  readonly state: Bytes;
-  /** Bytes a leaf is filled to, 128 to 32768. @defaultValue 4096 */
-  readonly leafBytes?: number;
-  /** Bytes an inner node is filled to, 128 to 32768. @defaultValue 4096 */
-  readonly innerBytes?: number;
-  /** Longer values lie outside the leaves. @defaultValue 1024, or a quarter of leafBytes if that is less */
-  readonly valueBytesMax?: number;
-  /** 16 bytes that enter all checksums. @defaultValue random ones; fixed ones make a file that can be compared, but no longer tell it from others */
-  readonly salt?: Uint8Array;
-}
-
-export interface OpenOptions extends StoreOptions {
-  /** `write` for the one writer, who must see to it that there is no other; `read` to follow what it commits. */
-  readonly mode: "write" | "read";
-}
-
-/** The trees as they were at one moment. Readers of a snapshot are never blocked and block nobody. */
-export interface Snapshot {
-  readonly state: Bytes;
-  /** Trees that hold entries. */
-  treeNames(): string[];
-  /** A reader of the tree; of an empty one when there is none of that name. */
-  tree(name: string): TreeReader;
-  /** Says that the snapshot is no longer needed; see `StoreStats.snapshots`. Its readers go on until the store closes. */
-  release(): void;
-}
-
-export interface StoreStats {
-  readonly fileBytes: number;
-  /** What a compaction would keep of the applied state. */
-  readonly liveBytes: number;
-  /** Number of the commit last read or written. */
-  readonly commit: number;
-  /** Snapshots not yet released. */
-  readonly snapshots: number;
-  readonly trees: readonly {
-    readonly name: string;
-    readonly count: number;
-    readonly height: number;
-    readonly bytes: number;
-  }[];
-  readonly cache: CacheStats;
-}
+import type { Bytes, Reducer, TreeOp, TreeRoot } from "./types.js";
 
 /** Bytes of nodes gathered before they are written. */
 const LOG_BUFFER_BYTES = 1024 * 1024;
@@ -172,13 +103,7 @@ export class Store {
    * @throws BtreeError BTREE_EXISTS, BTREE_BROKEN
    */
   static async create(where: string | StorageBackend, options: CreateOptions): Promise<Store> {
-    const leafBytes = nodeBytes("leafBytes", options.leafBytes ?? DEFAULT_LEAF_BYTES);
-    const format: TreeFormat = {
-      salt: saltBytes(options.salt ?? Uint8Array.from(randomBytes(SALT_BYTES))),
-      leafBytes,
-      innerBytes: nodeBytes("innerBytes", options.innerBytes ?? DEFAULT_INNER_BYTES),
-      valueBytesMax: options.valueBytesMax ?? Math.min(DEFAULT_VALUE_BYTES_MAX, leafBytes >>> 2),
-    };
+    const format = formatOf(options);
     const storage = typeof where === "string" ? FileStorage.open(where, "create") : where;
     if (storage.size() > 0) {
       throw new BtreeError("BTREE_EXISTS", "the storage to create a store in is not empty", {
@@ -480,131 +405,4 @@ export class Store {
     }
     this.#log.assertUsable();
   }
-}
-
-class RootsSnapshot implements Snapshot {
-  readonly state: Bytes;
-  readonly #roots: Roots;
-  readonly #source: NodeSource;
-  readonly #reducers: (tree: string) => Reducer;
-  #onRelease: (() => void) | undefined;
-
-  constructor(
-    roots: Roots,
-    source: NodeSource,
-    reducers: (tree: string) => Reducer,
-    onRelease: () => void,
-  ) {
-    this.state = roots.state;
-    this.#roots = roots;
-    this.#source = source;
-    this.#reducers = reducers;
-    this.#onRelease = onRelease;
-  }
-
-  treeNames(): string[] {
-    return [...this.#roots.trees.keys()];
-  }
-
-  tree(name: string): TreeReader {
-    return new NodeTreeReader(this.#source, this.#roots.trees.get(name), this.#reducers(name));
-  }
-
-  release(): void {
-    this.#onRelease?.();
-    this.#onRelease = undefined;
-  }
-}
-
-interface FoundCommit {
-  readonly header: Header;
-  readonly roots: Roots;
-  /** A newer header was there whose roots were not. */
-  readonly fallback: boolean;
-  /** A newer commit may have been there once, and have been read. */
-  readonly suspect: boolean;
-  /** Greatest commit number of any readable slot. */
-  readonly newestCommit: number;
-  /** Slots of the newest usable commit of each kind, which the next one of that kind must not overwrite. */
-  readonly syncedSlot: number;
-  readonly softSlot: number;
-}
-
-/** The newest commit whose roots are there; with `known`, its header alone when it is not newer than that. */
-function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundCommit {
-  const slots = slotsOf(storage);
-  const headers = trustedHeaders(slots, bootId);
-  const newestCommit = Math.max(
-    0,
-    ...slots.map((slot) => (typeof slot !== "string" && "commit" in slot ? slot.commit : 0)),
-  );
-  let failure: BtreeError | undefined;
-  for (const [i, header] of headers.entries()) {
-    const found = {
-      header,
-      fallback: failure !== undefined,
-      suspect: failure !== undefined || slots.includes("damaged"),
-      newestCommit,
-      // Slots before this one point to damaged roots.
-      syncedSlot: headers.slice(i).find((other) => !isSoftSlot(other.slot))?.slot ?? 1,
-      softSlot: headers.slice(i).find((other) => isSoftSlot(other.slot))?.slot ?? 3,
-    };
-    if (header.commit <= known) return { ...found, roots: NO_ROOTS };
-    try {
-      const source = new NodeSource(storage.path, storage, saltSeed(header.format.salt), undefined);
-      const roots = decodeRoots(source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS));
-      if (roots === undefined)
-        throw corrupt(storage.path, header.rootsOffset, "a roots record that breaks the format");
-      return { ...found, roots };
-    } catch (error) {
-      failure ??= error as BtreeError;
-    }
-  }
-  if (failure) throw failure;
-  throw new BtreeError(
-    "BTREE_NO_HEADER",
-    `${storage.path ?? "the store"} is no viewmill index file, or its header is damaged: rebuild it or restore a copy`,
-    { file: storage.path },
-  );
-}
-
-function slotsOf(storage: StorageBackend): SlotContent[] {
-  let slots: SlotContent[];
-  try {
-    slots = readSlots(storage);
-  } catch (cause) {
-    throw new BtreeError(
-      "BTREE_IO",
-      `the header of ${storage.path ?? "the store"} cannot be read`,
-      { file: storage.path },
-      { cause },
-    );
-  }
-  for (const slot of slots) {
-    if (typeof slot !== "string" && "newerVersion" in slot) {
-      throw new BtreeError(
-        "BTREE_VERSION_UNSUPPORTED",
-        `${storage.path ?? "the store"} has format version ${slot.newerVersion}, which this version of viewmill does not know: use a newer one`,
-        { file: storage.path, version: slot.newerVersion },
-      );
-    }
-  }
-  return slots;
-}
-
-const NO_ROOTS: Roots = { state: NO_BYTES, trees: new Map() };
-
-function nodeBytes(option: string, bytes: number): number {
-  if (!Number.isInteger(bytes) || bytes < NODE_BYTES_MIN || bytes > NODE_BYTES_MAX) {
-    throw new RangeError(
-      `${option} must be an integer from ${NODE_BYTES_MIN} to ${NODE_BYTES_MAX}, not ${bytes}`,
-    );
-  }
-  return bytes;
-}
-
-function saltBytes(salt: Uint8Array): Uint8Array {
-  if (salt.length !== SALT_BYTES)
-    throw new RangeError(`salt must have ${SALT_BYTES} bytes, not ${salt.length}`);
-  return salt;
 }

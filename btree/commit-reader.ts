@@ -1,0 +1,88 @@
+// Finds the newest commit in a file: the header slots that may be trusted, newest first, until one has its roots.
+
+import { NO_BYTES } from "./bytes.js";
+import { saltSeed } from "./checksum.js";
+import { BtreeError, corrupt } from "./errors.js";
+import { KIND_ROOTS } from "./format.js";
+import { isSoftSlot, readSlots, trustedHeaders, type Header, type SlotContent } from "./header.js";
+import { NodeSource } from "./node-source.js";
+import { decodeRoots, type Roots } from "./roots-record.js";
+import type { StorageBackend } from "./storage.js";
+
+export interface FoundCommit {
+  readonly header: Header;
+  readonly roots: Roots;
+  /** A newer header was there whose roots were not. */
+  readonly fallback: boolean;
+  /** A newer commit may have been there once, and have been read. */
+  readonly suspect: boolean;
+  /** Greatest commit number of any readable slot. */
+  readonly newestCommit: number;
+  /** Slots of the newest usable commit of each kind, which the next one of that kind must not overwrite. */
+  readonly syncedSlot: number;
+  readonly softSlot: number;
+}
+
+/** The newest commit whose roots are there; with `known`, its header alone when it is not newer than that. */
+export function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundCommit {
+  const slots = slotsOf(storage);
+  const headers = trustedHeaders(slots, bootId);
+  const newestCommit = Math.max(
+    0,
+    ...slots.map((slot) => (typeof slot !== "string" && "commit" in slot ? slot.commit : 0)),
+  );
+  let failure: BtreeError | undefined;
+  for (const [i, header] of headers.entries()) {
+    const found = {
+      header,
+      fallback: failure !== undefined,
+      suspect: failure !== undefined || slots.includes("damaged"),
+      newestCommit,
+      // Slots before this one point to damaged roots.
+      syncedSlot: headers.slice(i).find((other) => !isSoftSlot(other.slot))?.slot ?? 1,
+      softSlot: headers.slice(i).find((other) => isSoftSlot(other.slot))?.slot ?? 3,
+    };
+    if (header.commit <= known) return { ...found, roots: NO_ROOTS };
+    try {
+      const source = new NodeSource(storage.path, storage, saltSeed(header.format.salt), undefined);
+      const roots = decodeRoots(source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS));
+      if (roots === undefined)
+        throw corrupt(storage.path, header.rootsOffset, "a roots record that breaks the format");
+      return { ...found, roots };
+    } catch (error) {
+      failure ??= error as BtreeError;
+    }
+  }
+  if (failure) throw failure;
+  throw new BtreeError(
+    "BTREE_NO_HEADER",
+    `${storage.path ?? "the store"} is no viewmill index file, or its header is damaged: rebuild it or restore a copy`,
+    { file: storage.path },
+  );
+}
+
+function slotsOf(storage: StorageBackend): SlotContent[] {
+  let slots: SlotContent[];
+  try {
+    slots = readSlots(storage);
+  } catch (cause) {
+    throw new BtreeError(
+      "BTREE_IO",
+      `the header of ${storage.path ?? "the store"} cannot be read`,
+      { file: storage.path },
+      { cause },
+    );
+  }
+  for (const slot of slots) {
+    if (typeof slot !== "string" && "newerVersion" in slot) {
+      throw new BtreeError(
+        "BTREE_VERSION_UNSUPPORTED",
+        `${storage.path ?? "the store"} has format version ${slot.newerVersion}, which this version of viewmill does not know: use a newer one`,
+        { file: storage.path, version: slot.newerVersion },
+      );
+    }
+  }
+  return slots;
+}
+
+const NO_ROOTS: Roots = { state: NO_BYTES, trees: new Map() };
