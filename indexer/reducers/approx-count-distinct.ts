@@ -27,6 +27,13 @@ const NIBBLE_MAX = 15;
 /** Ranks end at 54: 53 zero bits and one. */
 const RANK_BITS = 53;
 
+/** Of the first 64 bits of a hash, 11 choose the register; the zeros that lead the other 53 give the rank, 1 to 54. */
+export function rankOfHash(high: number, low: number): number {
+  const rest = (high << BITS) | (low >>> (32 - BITS));
+  if (rest !== 0) return 1 + Math.clz32(rest);
+  return 33 + Math.min(Math.clz32(low << BITS), RANK_BITS - 32);
+}
+
 export class DistinctAccumulator implements Accumulator {
   readonly #layout: KeyLayout;
   readonly #writer = new TermWriter();
@@ -60,13 +67,10 @@ export class DistinctAccumulator implements Accumulator {
     }
   }
 
-  /** Whether a key has the very text of the one before it, so that it need not be hashed. */
+  /** Whether a key has the very text of the last one hashed, so that it need not be hashed. */
   #isLast(key: Uint8Array, entry: Uint8Array): boolean {
     // Where the text is stored, keys of equal bytes may differ.
-    if ((entry[0] as number) & ROW_KEY_TEXT) {
-      this.#lastEnd = 0;
-      return false;
-    }
+    if ((entry[0] as number) & ROW_KEY_TEXT) return false;
     const { collation, keyStart } = this.#layout;
     const start = keyStart(key);
     const last = this.#lastKey;
@@ -85,11 +89,7 @@ export class DistinctAccumulator implements Accumulator {
     sha1(this.#writer.bytes, this.#writer.length, this.#digest);
     const high = this.#digest[0] as number;
     const low = this.#digest[1] as number;
-    // The first 11 bits choose the register; the zeros that lead the other 53 give the rank.
-    const rest = (high << BITS) | (low >>> (32 - BITS));
-    const zeros =
-      rest !== 0 ? Math.clz32(rest) : 32 + Math.min(Math.clz32(low << BITS), RANK_BITS - 32);
-    this.#raise(high >>> (32 - BITS), zeros + 1);
+    this.#raise(high >>> (32 - BITS), rankOfHash(high, low));
   }
 
   /** Writes the bytes to be hashed. */

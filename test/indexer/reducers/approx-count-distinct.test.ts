@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "@jest/globals";
 import fc from "fast-check";
 
+import { rankOfHash } from "../../../indexer/reducers/approx-count-distinct.js";
 import { TermWriter } from "../../../indexer/reducers/erlang.js";
 import { estimateBias } from "../../../indexer/reducers/hll-bias.js";
 import { createViewReducer } from "../../../indexer/reducers/index.js";
@@ -91,6 +92,16 @@ describe("_approx_count_distinct", () => {
       9,
     );
   });
+});
+
+test("a rank counts the zeros after the register's bits, over both words", () => {
+  expect(rankOfHash(0xffffffff | 0, 0)).toBe(1);
+  expect(rankOfHash(0xffe00001 | 0, 0)).toBe(21);
+  expect(rankOfHash(0xffe00000 | 0, 0x80000000 | 0)).toBe(22);
+  expect(rankOfHash(0xffe00000 | 0, 0x00200000)).toBe(32);
+  expect(rankOfHash(0xffe00000 | 0, 0x00100000)).toBe(33);
+  expect(rankOfHash(0xffe00000 | 0, 1)).toBe(53);
+  expect(rankOfHash(0xffe00000 | 0, 0)).toBe(54);
 });
 
 describe("external terms", () => {
