@@ -86,7 +86,8 @@ export class EntryBatch {
   /**
    * Registers an entry whose key and value stand in `bytes`; entries may share bytes.
    *
-   * @param ordinal - Place of the entry's document in the feed: an integer from 0 to 2^53 - 1.
+   * @param ordinal - Place of the entry's document in the feed: an integer from 0 to 2^53 - 1; -1 in a cancel that is meant for the
+   * entries of a merge's base tree.
    * @param flags - 0, or `CANCEL`.
    */
   push(

@@ -4,13 +4,16 @@
 // 1. With more segments than one merge may read, runs of small ones are merged into larger temporary segments (pre-merge.ts).
 // 2. Each segment becomes a cursor on its first entry of the range; a sentinel cursor stands at the end of the range.
 // 3. The loser tree yields entries in order, equal keys by falling ordinal: the first of a key decides, the rest is superseded.
+// 4. With a base tree, its entries are laid beneath: each stays unless a segment has its key.
 
 import { dirname } from "node:path";
+import type { TreeReader } from "../types.js";
+import { BASE_ORDINAL, BaseCursor } from "./base-cursor.js";
 import { FAN_IN_MAX } from "./format.js";
 import type { LoserTree } from "./loser-tree.js";
 import { openTree, reduceFanIn } from "./pre-merge.js";
 import { RunReaders } from "./run-readers.js";
-import { EXHAUSTED } from "./segment-cursor.js";
+import { EXHAUSTED, type SegmentCursor } from "./segment-cursor.js";
 import { SegmentIndex, type SegmentRef } from "./segment-index.js";
 
 /** Takes one entry: key = keyBytes[keyStart, keyEnd), value likewise; copy what is to be kept. */
@@ -51,6 +54,11 @@ export interface MergeOptions {
   readonly tempDirectory?: string;
   /** Entries that lost against a higher ordinal of their key or were cancelled. Cancels themselves are not reported. */
   readonly onSuperseded?: EntrySink;
+  /**
+   * A tree whose entries take part as if they were older than all of the segments', with ordinal -1: what the segments say of a key
+   * replaces or cancels them. For changes so large that building the tree anew is cheaper than applying them.
+   */
+  readonly base?: TreeReader | undefined;
 }
 
 const BUFFER_BYTES_DEFAULT = 32 * 1024 * 1024;
@@ -70,6 +78,7 @@ export class Merger {
   readonly #sink: EntrySink;
   readonly #readers = new RunReaders();
   #tree: LoserTree | undefined;
+  #base: BaseCursor | undefined;
   #first = true;
   #state: "new" | "open" | "done" = "new";
   #entriesRead = 0;
@@ -102,7 +111,11 @@ export class Merger {
     if (this.#state === "done") return false;
     try {
       if (this.#state === "new") this.#open();
-      if (this.#tree && this.#run(this.#tree, maxEntries)) return true;
+      if (this.#base) {
+        if (this.#runOver(this.#base, maxEntries)) return true;
+      } else if (this.#run(maxEntries)) {
+        return true;
+      }
     } catch (error) {
       this.close();
       throw error;
@@ -115,6 +128,7 @@ export class Merger {
   close(): void {
     this.#state = "done";
     this.#tree = undefined;
+    this.#base = undefined;
     this.#readers.close();
   }
 
@@ -131,54 +145,69 @@ export class Merger {
       readers: this.#readers,
     });
     this.#tree = openTree(this.#readers, few, range, bufferBytes);
+    if (this.#options.base) this.#base = new BaseCursor(this.#options.base, range);
   }
 
-  #run(tree: LoserTree, maxEntries: number): boolean {
-    const sink = this.#sink;
-    const onSuperseded = this.#options.onSuperseded;
-    let first = this.#first;
+  #run(maxEntries: number): boolean {
+    const tree = this.#tree;
+    if (tree === undefined) return false;
     let read = 0;
-    let kept = 0;
     let more = true;
     while (read < maxEntries) {
-      const code = tree.code;
       const cursor = tree.winner;
-      if (code === EXHAUSTED || cursor.isSentinel) {
+      if (tree.code === EXHAUSTED || cursor.isSentinel) {
         more = false;
         break;
       }
       read++;
-      if (code !== 0 || first) {
-        first = false;
-        if (!cursor.cancels) {
-          kept++;
-          sink(
-            cursor.key,
-            0,
-            cursor.keyLength,
-            cursor.buffer,
-            cursor.valueStart,
-            cursor.valueEnd,
-            cursor.ordinal,
-          );
-        }
-      } else if (onSuperseded !== undefined && !cursor.cancels) {
-        onSuperseded(
-          cursor.key,
-          0,
-          cursor.keyLength,
-          cursor.buffer,
-          cursor.valueStart,
-          cursor.valueEnd,
-          cursor.ordinal,
-        );
-      }
+      this.#take(cursor, tree.code);
       tree.advance();
     }
-    this.#first = first;
     this.#entriesRead += read;
-    this.#entriesKept += kept;
     return more;
+  }
+
+  #runOver(base: BaseCursor, maxEntries: number): boolean {
+    const tree = this.#tree;
+    const onSuperseded = this.#options.onSuperseded;
+    for (let read = 0; read < maxEntries; read++) {
+      const over = tree === undefined || tree.code === EXHAUSTED || tree.winner.isSentinel;
+      const cursor = over ? undefined : tree.winner;
+      if (cursor === undefined && base.done) return false;
+      this.#entriesRead++;
+      const order = base.done ? 1 : cursor ? base.compare(cursor.key, cursor.keyLength) : -1;
+      if (order > 0) {
+        if (cursor === undefined || tree === undefined) return false;
+        this.#take(cursor, tree.code);
+        tree.advance();
+        continue;
+      }
+      const { key } = base;
+      if (order < 0) {
+        const { value } = base;
+        this.#entriesKept++;
+        this.#sink(key, 0, key.length, value, 0, value.length, BASE_ORDINAL);
+      } else if (onSuperseded) {
+        const { value } = base;
+        onSuperseded(key, 0, key.length, value, 0, value.length, BASE_ORDINAL);
+      }
+      base.next();
+    }
+    return true;
+  }
+
+  /** The first entry of a key decides; a code of 0 says that it is the key of the entry before. */
+  #take(cursor: SegmentCursor, code: number): void {
+    const decides = code !== 0 || this.#first;
+    this.#first = false;
+    if (cursor.cancels) return;
+    const { key, keyLength, buffer, valueStart, valueEnd, ordinal } = cursor;
+    if (decides) {
+      this.#entriesKept++;
+      this.#sink(key, 0, keyLength, buffer, valueStart, valueEnd, ordinal);
+    } else {
+      this.#options.onSuperseded?.(key, 0, keyLength, buffer, valueStart, valueEnd, ordinal);
+    }
   }
 }
 
