@@ -108,6 +108,11 @@ describe.each(trees)("rows of a map query over %s", (_, view) => {
       status: 200,
       body: { total_rows: 3, offset: 1, rows: [] },
     });
+    expect(await reasonOf(v, 'startkey="é"&endkey="e\u0301"')).toBe("200");
+    expect(await reasonOf(v, 'startkey="é"&endkey="e\u0301"&descending=true')).toBe("200");
+    expect(
+      await reasonOf(v, 'startkey="é"&startkey_docid=b&endkey="e\u0301"&endkey_docid=a'),
+    ).toContain(text);
     expect(await reasonOf(v, "startkey=[1, 2]&endkey=[1,2]&startkey_docid=b&endkey_docid=a")).toBe(
       "200",
     );
@@ -171,6 +176,29 @@ describe.each(trees)("rows of a map query over %s", (_, view) => {
     expect(await offset("skip=99")).toBe(10);
     expect(await offset("startkey=4&endkey=6&skip=5")).toBe(7);
     expect(await offset("startkey=4&endkey=6&descending=true&startkey=6&endkey=4")).toBe(6);
+  });
+
+  test("a long skip may end inside the values of one document", async () => {
+    const list: [unknown, string, number][] = [];
+    for (let i = 0; i < 40; i++) {
+      for (let n = 0; n < 3; n++) list.push([i, `d${i}`, n]);
+    }
+    const v = await view(rows(...list));
+    const up = await rowsOf(v, "");
+    const down = await rowsOf(v, "descending=true");
+    expect([up[0], down[0]]).toEqual(["0<d0>=0", "39<d39>=0"]);
+    for (const skip of [33, 34, 35, 36, 100, 119]) {
+      expect(await rowsOf(v, `skip=${skip}&limit=4`)).toEqual(up.slice(skip, skip + 4));
+      expect(await rowsOf(v, `skip=${skip}&limit=4&descending=true`)).toEqual(
+        down.slice(skip, skip + 4),
+      );
+      expect(await rowsOf(v, `skip=${skip}&startkey=1`)).toEqual(up.slice(skip + 3));
+    }
+    expect(await rowsOf(v, "keys=[1,2,3,4,5,6,7,8,9,10,11,12,13]&skip=35&limit=2")).toEqual([
+      "12<d12>=2",
+      "13<d13>=0",
+    ]);
+    expect(await rowsOf(v, "skip=120")).toEqual([]);
   });
 
   test("keys are answered in list order, backwards when descending", async () => {
