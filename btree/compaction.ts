@@ -14,6 +14,7 @@ import { invariant } from "./errors.js";
 import type { Snapshot } from "./snapshot.js";
 import type { Store } from "./store.js";
 import { treeChanges } from "./tree-diff.js";
+import { NodeTreeReader } from "./tree-reader.js";
 import type { Bytes, KeyRange, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
 
 /** How far a compaction's copy is. */
@@ -48,8 +49,8 @@ export interface CompactTreeOptions {
 const TURN_MS = 5;
 
 /** Changes are applied in batches of at most so many operations or bytes. */
-const BATCH_OPS_MAX = 50_000;
-const BATCH_BYTES_MAX = 16 * 1024 * 1024;
+const BATCH_OPS_MAX = 5000;
+const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 
 /**
  * A compaction of one store into another.
@@ -172,9 +173,11 @@ export async function compactTree(
 ): Promise<number> {
   const { range = {}, signal, onProgress } = options;
   signal?.throwIfAborted();
-  const rowsBefore = range.gte ? reader.rank(range.gte) : 0;
+  // The cache keeps what queries use meanwhile.
+  const walker = reader instanceof NodeTreeReader ? reader.uncached() : reader;
+  const rowsBefore = range.gte ? walker.rank(range.gte) : 0;
   let turnEnd = performance.now() + TURN_MS;
-  for (const slice of reader.slices(range)) {
+  for (const slice of walker.slices(range)) {
     let last: Bytes | undefined;
     for (let i = 0; i < slice.length; i++) {
       const key = slice.key(i);
@@ -184,13 +187,13 @@ export async function compactTree(
     }
     if (builder.needsDrain) await builder.drain();
     if (performance.now() >= turnEnd) {
-      if (onProgress && last) onProgress(reader.rank(last) + 1 - rowsBefore);
+      if (onProgress && last) onProgress(walker.rank(last) + 1 - rowsBefore);
       await setImmediate();
       signal?.throwIfAborted();
       turnEnd = performance.now() + TURN_MS;
     }
   }
-  const rows = Math.max(0, (range.lt ? reader.rank(range.lt) : reader.count) - rowsBefore);
+  const rows = Math.max(0, (range.lt ? walker.rank(range.lt) : reader.count) - rowsBefore);
   onProgress?.(rows);
   return rows;
 }

@@ -36,6 +36,11 @@ export class NodeSource {
     this.#cacheNumber = cache?.attach() ?? 0;
   }
 
+  /** The same file past the cache: for walks over everything, which would push out what is in use. */
+  uncached(): NodeSource {
+    return new NodeSource(this.path, this.#bytes, this.#seed, undefined);
+  }
+
   /** @throws BtreeError BTREE_CORRUPT, BTREE_IO, BTREE_NOT_OPEN */
   leaf(offset: number, size: number): LeafNode {
     const cached = this.#cached(offset);

@@ -38,6 +38,15 @@ export class NodeTreeReader implements TreeReader {
     return this.#source;
   }
 
+  /**
+   * A reader of the same tree that leaves the cache alone.
+   *
+   * @internal
+   */
+  uncached(): NodeTreeReader {
+    return new NodeTreeReader(this.#source.uncached(), this.root, this.#reducer);
+  }
+
   get count(): number {
     return this.root?.count ?? 0;
   }

@@ -256,6 +256,23 @@ describe("Compaction", () => {
     expect(progress.at(-1)).toBe(60_000);
   });
 
+  test("leaves the cache to queries", async () => {
+    const cache = new NodeCache();
+    const source = await Store.create(new MemoryStorage(), {
+      ...small,
+      state: bytesOf(""),
+      reducers,
+      cache,
+    });
+    await source.apply(new Map([["sums", sorted(puts(0, 2000, "value"))]]), bytesOf(""));
+    const before = cache.stats();
+
+    await new Compaction(source, await newStore(), { reducers }).copy();
+
+    const { bytes, evictions } = cache.stats();
+    expect({ bytes, evictions }).toEqual({ bytes: before.bytes, evictions: before.evictions });
+  });
+
   test("passes on damage of the old store instead of copying less", async () => {
     const storage = new MemoryStorage();
     const source = await Store.create(storage, { ...small, state: bytesOf(""), reducers });
