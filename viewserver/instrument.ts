@@ -7,9 +7,12 @@ import type { Prepared } from "./source.js";
 /** Globals that the copy calls; no source may contain the name already. */
 export const TRACE_NAME = "__viewmill_trace";
 
+const CLOSES = 0;
+const OPENS = 1;
+
 interface Edit {
   readonly at: number;
-  /** At equal places, smaller first. */
+  /** At equal places: what closes (inner first, as pushed) comes before what opens (outer first, as pushed). */
   readonly order: number;
   readonly text: string;
 }
@@ -32,34 +35,45 @@ export function instrument(prepared: Prepared): string | undefined {
   };
   const mark = (at: number): string => `${TRACE_NAME}.at(${place(at)});`;
 
-  const enter = (node: AnyNode, name: string): void => {
+  /** Opens a function's frame; answers what closes it, to be called after its body was visited. */
+  const enter = (node: AnyNode, name: string): (() => void) => {
     const body = node["body"] as AnyNode;
-    const open = `const ${TRACE_NAME}_depth=${TRACE_NAME}.enter(${JSON.stringify(name)},${place(node.start)});try{`;
-    const close = `}catch(${TRACE_NAME}_e){${TRACE_NAME}.thrown(${TRACE_NAME}_e);throw ${TRACE_NAME}_e}finally{${TRACE_NAME}.leave(${TRACE_NAME}_depth)}`;
-    if (body.type === "BlockStatement") {
-      let at = body.start + 1;
-      for (const statement of body["body"] as AnyNode[]) {
-        if (!("directive" in statement)) break;
-        at = statement.end;
-      }
-      insert(at, 2, open);
-      insert(body.end - 1, 0, close);
-    } else {
+    const about = `${JSON.stringify(name)},${place(body.type === "BlockStatement" ? node.start : body.start)}`;
+    if (body.type !== "BlockStatement") {
       // An arrow's expression; the parentheses around it, if any, stay around it.
-      insert(body.start, 1, `${TRACE_NAME}.expression(${JSON.stringify(name)},${place(body.start)},()=>(`);
-      insert(body.end, 1, "))");
+      insert(body.start, OPENS, `${TRACE_NAME}.expression(${about},()=>(`);
+      return () => {
+        insert(body.end, CLOSES, "))");
+      };
     }
+    const depth = `${TRACE_NAME}_depth`;
+    const error = `${TRACE_NAME}_e`;
+    const open = `const ${depth}=${TRACE_NAME}.enter(${about});try{`;
+    const close = `}catch(${error}){${TRACE_NAME}.thrown(${error});throw ${error}}finally{${TRACE_NAME}.leave(${depth})}`;
+    let at = body.start + 1;
+    let statements = 0;
+    for (const statement of body["body"] as AnyNode[]) {
+      if ("directive" in statement) at = statement.end;
+      else statements++;
+    }
+    // A body that runs nothing cannot throw.
+    if (statements === 0) return () => undefined;
+    insert(at, OPENS, `;${open}`);
+    return () => {
+      insert(body.end - 1, CLOSES, close);
+    };
   };
   const visit = (node: AnyNode, name: string): void => {
     let inner = name;
     if (isFunction(node)) {
       if (node["generator"] === true) return;
       inner = nameOf(node, name);
-      enter(node, inner);
+      const leave = enter(node, inner);
       for (const parameter of node["params"] as AnyNode[]) visit(parameter, inner);
       const body = node["body"] as AnyNode;
       if (body.type === "BlockStatement") statements(body["body"] as AnyNode[], inner);
       else visit(body, inner);
+      leave();
       return;
     }
     if (node.type === "BlockStatement" || node.type === "StaticBlock") {
@@ -76,9 +90,9 @@ export function instrument(prepared: Prepared): string | undefined {
       for (const child of Array.isArray(value) ? (value as unknown[]) : [value]) {
         if (!isNode(child)) continue;
         if (isLoneStatement(node, key, child)) {
-          insert(child.start, 1, `{${mark(child.start)}`);
+          insert(child.start, OPENS, `{${mark(child.start)}`);
           visit(child, named);
-          insert(child.end, 1, "}");
+          insert(child.end, CLOSES, "}");
         } else visit(child, named);
       }
     }
@@ -87,15 +101,15 @@ export function instrument(prepared: Prepared): string | undefined {
     for (const statement of list) {
       // Declarations of functions run nothing; directives must stay first.
       if (!("directive" in statement) && statement.type !== "FunctionDeclaration") {
-        insert(statement.start, 1, mark(statement.start));
+        insert(statement.start, OPENS, mark(statement.start));
       }
       visit(statement, name);
     }
   };
   for (const statement of program.body) visit(statement as AnyNode, "");
   for (const { start, end } of prepared.wraps) {
-    insert(start, 3, "(");
-    insert(end, -1, ");");
+    insert(start, OPENS, "(");
+    insert(end, CLOSES - 1, ");");
   }
   return apply(source, edits) + prepared.tail;
 }

@@ -141,12 +141,16 @@ function prepareAnew(source: string, kind: PrepareKind): Prepared | Refusal {
 }
 
 function withParentheses(source: string, wraps: readonly Wrap[]): string {
+  const points = wraps.flatMap(({ start, end }) => [
+    { at: start, text: "(" },
+    { at: end, text: ");" },
+  ]);
   let code = "";
   let at = 0;
-  for (const { start, end } of [...wraps].sort((a, b) => a.start - b.start)) {
-    if (start < at) continue;
-    code += `${source.slice(at, start)}(${source.slice(start, end)});`;
-    at = end;
+  // A function ends after it starts, so no two points that differ in text are at one place but an end and the next start.
+  for (const point of points.sort((a, b) => a.at - b.at || (a.text < b.text ? 1 : -1))) {
+    code += source.slice(at, point.at) + point.text;
+    at = point.at;
   }
   return code + source.slice(at);
 }

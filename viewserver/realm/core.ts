@@ -116,7 +116,7 @@ export function createCore(
       // eslint-disable-next-line @typescript-eslint/only-throw-error
       if (fatalError) throw ["error", "map_runtime_error", "function raised 'fatal_error'"];
       // Throws for null, which fails the command: so do both stock engines.
-      const first = (e as unknown[])[0];
+      const first = limits.stock ? (e as unknown[])[0] : describe.field(e, "0");
       // eslint-disable-next-line @typescript-eslint/only-throw-error
       if (first === "fatal" || describe.field(e, "name") === "InternalError") throw e;
     }
