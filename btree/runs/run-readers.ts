@@ -21,7 +21,7 @@ export class RunReaders {
   /**
    * Fills dst[0, length) from the file.
    *
-   * @throws BtreeError BTREE_CORRUPT when the file ends before, BTREE_IO when it cannot be opened or read.
+   * @throws BtreeError BTREE_CORRUPT when the file is missing or ends before, BTREE_IO when it cannot be opened or read.
    */
   read(path: string, dst: Uint8Array, length: number, position: number): void {
     const fd = this.#unnamed.get(path) ?? this.#descriptor(path);
@@ -59,6 +59,9 @@ export class RunReaders {
       try {
         fd = openSync(path, "r");
       } catch (error) {
+        // A file that a checkpoint refers to and that is not there is as bad as one whose bytes are not.
+        if ((error as NodeJS.ErrnoException).code === "ENOENT")
+          throw damaged(path, 0, "is missing");
         throw runIoError(path, "cannot be opened", error);
       }
     }

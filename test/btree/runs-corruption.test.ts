@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "@jest/globals";
 import type { BtreeError } from "../../btree/errors.js";
-import { type SegmentRef, splitters } from "../../btree/index.js";
+import { damagedSegments, type SegmentRef, splitters } from "../../btree/index.js";
 import {
   merged,
   type ModelEntry,
@@ -96,6 +96,33 @@ describe("a damaged run file", () => {
     const moved = blocks.map((ref) => ({ ...ref, path: damagedPath }));
     expect(outcomeOf(bytes, moved)).toEqual(modelMerge([alike]));
     expect(outcomeOf(exchanged, moved)).toBe("BTREE_CORRUPT");
+  });
+
+  test("is found out by damagedSegments, whatever is wrong with it", () => {
+    writeFileSync(damagedPath, whole);
+    const [first, second] = refs as [SegmentRef, SegmentRef];
+    const missing = { ...first, path: join(folder, "missing.run") };
+    const beyond = { ...first, offset: whole.length };
+
+    expect(damagedSegments(refs)).toEqual([]);
+    expect(damagedSegments([first, missing, second, beyond])).toEqual([
+      {
+        ref: missing,
+        error: expect.objectContaining({ code: "BTREE_CORRUPT", file: missing.path }) as unknown,
+      },
+      {
+        ref: beyond,
+        error: expect.objectContaining({ code: "BTREE_CORRUPT", file: damagedPath }) as unknown,
+      },
+    ]);
+    for (let at = 0; at < whole.length; at++) {
+      const bytes = Buffer.from(whole);
+      bytes[at] = (bytes[at] as number) ^ 0x20;
+      writeFileSync(damagedPath, bytes);
+      expect(damagedSegments(refs).map(({ ref }) => ref)).toEqual([
+        at < first.length ? first : second,
+      ]);
+    }
   });
 
   test("is found out by splitters when its index is hit", () => {

@@ -294,7 +294,7 @@ describe("Merger", () => {
     const merger = new Merger([{ path: missing, offset: 0, length: 99, entries: 1 }], {}, () => 0);
 
     expect(() => merger.step(1)).toThrow(
-      expect.objectContaining({ code: "BTREE_IO", file: missing }),
+      expect.objectContaining({ code: "BTREE_CORRUPT", file: missing }),
     );
   });
 });
