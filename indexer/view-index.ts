@@ -51,6 +51,8 @@ export type QueryParameters = Readonly<Record<string, unknown>>;
 
 export interface QueryOptions {
   readonly signal?: AbortSignal;
+  /** What messages of reduces call the view. Default `_design/NAME/_view/VIEW`. */
+  readonly label?: string;
 }
 
 /** What is known about one design document's index. */
@@ -82,6 +84,7 @@ export interface IndexInfo {
 
 /** One view, found by its names. */
 interface FoundView {
+  readonly name: string;
   readonly design: DesignDocument;
   readonly location: ViewLocation;
   readonly shape: ViewShape;
@@ -223,6 +226,7 @@ export class ViewIndex {
       });
     const tree = design.group.trees[location.tree];
     return {
+      name: view,
       design,
       location,
       shape: { hasReduce: location.reduce !== undefined, collation: tree?.collation ?? "root" },
@@ -243,6 +247,7 @@ export class ViewIndex {
       {
         tree: trees.tree(viewTreeName(found.location.tree)),
         collation: found.shape.collation,
+        label: options.label ?? `${found.design.id}/_view/${found.name}`,
         updateSeq: state.seq === null ? '"0"' : displaySeq(state.seq),
         documents: (requests) => this.documents(requests),
         ...(found.location.reduce === undefined

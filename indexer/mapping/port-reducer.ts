@@ -9,6 +9,7 @@ interface Request {
   readonly rereduce: boolean;
   readonly sources: readonly string[];
   readonly inputs: readonly string[];
+  readonly context: string;
 }
 
 interface Reply {
@@ -34,18 +35,20 @@ export function portReducer(port: MessagePort): JsReduceRunner {
     rereduce: boolean,
     sources: readonly string[],
     inputs: readonly string[],
+    context = "",
   ): Promise<readonly (readonly JsReduceResult[])[]> =>
     new Promise((resolve, reject) => {
-      const request: Request = { id: ids++, rereduce, sources, inputs };
+      const request: Request = { id: ids++, rereduce, sources, inputs, context };
       waiting.set(request.id, { resolve, reject });
       port.postMessage(request);
     });
   return {
     reduce: async (sources, rows) => (await ask(false, sources, [rows]))[0] ?? [],
-    rereduce: async (source, values) => (await ask(true, [source], [values]))[0]?.[0] ?? "null",
+    rereduce: async (source, values, context) =>
+      (await ask(true, [source], [values], context))[0]?.[0] ?? "null",
     reduceBatch: (sources, rows) => ask(false, sources, rows),
-    rereduceBatch: async (source, values) =>
-      (await ask(true, [source], values)).map(([result]) => result ?? "null"),
+    rereduceBatch: async (source, values, context) =>
+      (await ask(true, [source], values, context)).map(([result]) => result ?? "null"),
   };
 }
 
@@ -60,12 +63,12 @@ export function serveReducer(port: MessagePort, runner: JsReduceRunner): void {
 }
 
 async function answer(request: Request, runner: JsReduceRunner): Promise<Reply> {
-  const { id, rereduce, sources, inputs } = request;
+  const { id, rereduce, sources, inputs, context } = request;
   try {
     const results = await Promise.all(
       inputs.map(async (input) =>
         rereduce
-          ? await Promise.all(sources.map((source) => runner.rereduce(source, input)))
+          ? await Promise.all(sources.map((source) => runner.rereduce(source, input, context)))
           : await runner.reduce(sources, input),
       ),
     );

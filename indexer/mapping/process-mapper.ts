@@ -6,7 +6,7 @@ import { ProtocolError, type BatchReply } from "../../protocol/index.js";
 import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
 import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
-import { parseReduceReply } from "./reduce-task.js";
+import { parseReduceReply, reduceLine, rereduceLine } from "./reduce-task.js";
 import type { ServerProcess } from "./server-process.js";
 import type { ServerPool } from "./server-pool.js";
 import type { ThreadPool } from "./thread-pool.js";
@@ -80,6 +80,8 @@ export class ProcessMapper implements Mapper {
 /** A server on loan. `replace` ends it and brings a fresh one, configured alike. */
 export interface ServerLease {
   readonly server: ServerProcess;
+  /** Whether the server knows the command that tells a surplus or missing reply at once. */
+  readonly fence: boolean;
   replace(): Promise<void>;
 }
 
@@ -94,6 +96,8 @@ class LineRun {
   readonly #starts: Uint32Array;
   /** Commands answered or given up. */
   #done = 0;
+  /** The server that failed last. */
+  #dead: ServerProcess | undefined;
 
   constructor(prepared: PreparedLines, label: string, singleView: boolean) {
     this.#prepared = prepared;
@@ -126,8 +130,9 @@ class LineRun {
   async #oneByOne(lease: ServerLease, suspects: number): Promise<void> {
     for (let i = 0; i < suspects; i++) {
       const failed = await this.#send(lease, 1);
-      if (!failed) continue;
-      this.failures.push(await this.#blame(lease, failed));
+      // A server that answered and then died did so after a fatal answer, which is recorded as the document's own.
+      if (!failed || (failed.answered ?? 0) > 0) continue;
+      this.failures.push(await this.#blame(failed));
       this.#done++;
       if (failed.code !== "PROTOCOL_UNEXPECTED_REPLY") return;
     }
@@ -140,26 +145,18 @@ class LineRun {
     try {
       this.#keep(
         await lease.server.client.batch(this.#prepared.lines.subarray(from, to), count, {
-          fence: true,
+          fence: lease.fence,
         }),
       );
       return undefined;
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       if (error.partial) this.#keep(error.partial);
-      if (count > 1) await lease.replace();
-      else await this.#keepDead(lease);
+      this.#dead = lease.server;
+      await lease.replace();
       return error;
     }
   }
-
-  /** The blame needs what is known of the dead server; it is replaced afterwards. */
-  #keepDead(lease: ServerLease): Promise<void> {
-    this.#dead = lease.server;
-    return lease.replace();
-  }
-
-  #dead: ServerProcess | undefined;
 
   #keep(reply: BatchReply): void {
     const answered = reply.lineStarts.length - 1;
@@ -185,7 +182,7 @@ class LineRun {
     this.#done += answered;
   }
 
-  async #blame(_lease: ServerLease, failed: ProtocolError): Promise<DocumentFailure> {
+  async #blame(failed: ProtocolError): Promise<DocumentFailure> {
     this.#requireJson(this.#done);
     const index = this.#prepared.mapped[this.#done] as number;
     const dead = this.#dead;
@@ -236,11 +233,11 @@ class ServerReducer implements JsReduceRunner {
   }
 
   reduce(sources: readonly string[], rows: string): Promise<readonly JsReduceResult[]> {
-    return this.#call(`["reduce",${JSON.stringify(sources)},${rows},""]\n`, sources.length);
+    return this.#call(`${reduceLine(sources, rows)}\n`, sources.length);
   }
 
-  async rereduce(source: string, values: string): Promise<JsReduceResult> {
-    const [result] = await this.#call(`["rereduce",${JSON.stringify([source])},${values},""]\n`, 1);
+  async rereduce(source: string, values: string, context?: string): Promise<JsReduceResult> {
+    const [result] = await this.#call(`${rereduceLine(source, values, context)}\n`, 1);
     return result ?? "null";
   }
 

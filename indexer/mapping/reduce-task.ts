@@ -30,13 +30,21 @@ export function sessionReducer(
     return parseReduceReply(output, count);
   };
   return {
-    reduce: (sources, rows) =>
-      call(`["reduce",${JSON.stringify(sources)},${rows},""]`, sources.length),
-    rereduce: (source, values) => {
-      const [result] = call(`["rereduce",${JSON.stringify([source])},${values},""]`, 1);
+    reduce: (sources, rows) => call(reduceLine(sources, rows), sources.length),
+    rereduce: (source, values, context) => {
+      const [result] = call(rereduceLine(source, values, context), 1);
       return result ?? "null";
     },
   };
+}
+
+/** The command of PROTOCOL §4, without LF. */
+export function reduceLine(sources: readonly string[], rows: string): string {
+  return `["reduce",${JSON.stringify(sources)},${rows},""]`;
+}
+
+export function rereduceLine(source: string, values: string, context = ""): string {
+  return `["rereduce",${JSON.stringify([source])},${values},${JSON.stringify(context)}]`;
 }
 
 /**
@@ -84,9 +92,9 @@ const CLOSE = 0x5d;
 
 export function runReduceTask(task: ReduceTask): JsReduceResult[][] {
   const runner = sessionReducer(task.limits, new Int32Array(task.heartbeat), task.slot);
-  return task.requests.map(({ rereduce, sources, input }) =>
+  return task.requests.map(({ rereduce, sources, input, context }) =>
     rereduce
-      ? sources.map((source) => runner.rereduce(source, input) as JsReduceResult)
+      ? sources.map((source) => runner.rereduce(source, input, context) as JsReduceResult)
       : [...(runner.reduce(sources, input) as readonly JsReduceResult[])],
   );
 }

@@ -14,6 +14,7 @@ export class ServerPool {
   readonly #all = new Set<ServerProcess>();
   readonly #waiting: (() => void)[] = [];
   #spare: ServerProcess | undefined;
+  #fence: boolean | undefined;
   #busy = 0;
   #closed = false;
 
@@ -35,8 +36,16 @@ export class ServerPool {
     this.#busy++;
     const lease = { server: this.#take() };
     try {
+      if (this.#fence === undefined) {
+        this.#fence = await lease.server.knowsFence();
+        if (!lease.server.usable) {
+          this.#retire(lease.server);
+          lease.server = this.#take();
+        }
+      }
       await lease.server.configure(config);
       return await work({
+        fence: this.#fence,
         get server() {
           return lease.server;
         },

@@ -134,6 +134,18 @@ export class ServerProcess {
     this.#configured = config.key;
   }
 
+  /** Asks a server that is not ours whether batches can be fenced; one that cannot stand the question is broken afterwards. */
+  async knowsFence(): Promise<boolean> {
+    try {
+      await this.client.prompt(["reset"]);
+      return await this.client.probeFence();
+    } catch (error) {
+      const explained = await this.explain(error);
+      if ((explained as { code?: string }).code === "INDEXER_SERVER_NOT_FOUND") throw explained;
+      return false;
+    }
+  }
+
   /** Turns a failure of the client into an error that says what happened to the process. */
   async explain(error: unknown): Promise<unknown> {
     if (!(error instanceof ProtocolError)) return error;

@@ -119,12 +119,12 @@ class PooledReducer implements JsReduceRunner {
   }
 
   async reduce(sources: readonly string[], rows: string): Promise<readonly JsReduceResult[]> {
-    const [results] = await this.#run([{ rereduce: false, sources, input: rows }]);
+    const [results] = await this.#run([{ rereduce: false, sources, input: rows, context: "" }]);
     return results ?? [];
   }
 
-  async rereduce(source: string, values: string): Promise<JsReduceResult> {
-    const [results] = await this.#run([{ rereduce: true, sources: [source], input: values }]);
+  async rereduce(source: string, values: string, context = ""): Promise<JsReduceResult> {
+    const [results] = await this.#run([{ rereduce: true, sources: [source], input: values, context }]);
     return results?.[0] ?? "null";
   }
 
@@ -132,12 +132,16 @@ class PooledReducer implements JsReduceRunner {
     sources: readonly string[],
     rows: readonly string[],
   ): Promise<readonly (readonly JsReduceResult[])[]> {
-    return this.#run(rows.map((input) => ({ rereduce: false, sources, input })));
+    return this.#run(rows.map((input) => ({ rereduce: false, sources, input, context: "" })));
   }
 
-  async rereduceBatch(source: string, values: readonly string[]): Promise<readonly JsReduceResult[]> {
+  async rereduceBatch(
+    source: string,
+    values: readonly string[],
+    context = "",
+  ): Promise<readonly JsReduceResult[]> {
     const results = await this.#run(
-      values.map((input) => ({ rereduce: true, sources: [source], input })),
+      values.map((input) => ({ rereduce: true, sources: [source], input, context })),
     );
     return results.map(([result]) => result ?? "null");
   }

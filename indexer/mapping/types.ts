@@ -162,6 +162,8 @@ export interface ReduceRequest {
   readonly sources: readonly string[];
   /** JSON: `[[[key,id],value],…]`, or `[value,…]` for a rereduce. */
   readonly input: string;
+  /** What an overflow message names. */
+  readonly context: string;
 }
 
 /** Compile functions and report what is wrong with them. */

@@ -23,6 +23,7 @@ import { StatsAccumulator } from "./stats.js";
 import { SumAccumulator } from "./sum.js";
 import type {
   Accumulator,
+  LeafRows,
   Awaitable,
   EvaluateOptions,
   JsReduceRunner,
@@ -62,6 +63,25 @@ export function createViewReducer(options: ViewReducerOptions): ViewReducer {
     reduce: (leaves: readonly LeafSlice[]) => engine.reduce(leaves),
     rereduce: (groups: readonly (readonly Bytes[])[]) => engine.rereduce(groups),
   };
+}
+
+/** Rows last first: CouchDB folds the rows of partly covered leaves against the direction of the scan (VIEWS §15). */
+class ReversedRows implements LeafRows {
+  readonly length: number;
+  readonly #rows: LeafSlice;
+
+  constructor(rows: LeafSlice) {
+    this.#rows = rows;
+    this.length = rows.length;
+  }
+
+  key(i: number): Bytes {
+    return this.#rows.key(this.length - 1 - i);
+  }
+
+  value(i: number): Bytes {
+    return this.#rows.value(this.length - 1 - i);
+  }
 }
 
 /** A reduce whose results are kept: at which place of the blob, and how it folds (undefined: JavaScript). */
@@ -183,7 +203,10 @@ class Engine {
   ): ReduceOutcome {
     const slot = this.#slots[index] as number;
     accumulator.reset();
-    for (const slice of parts.slices) accumulator.addRows(slice);
+    if (accumulator.scanOrder === true && how?.descending !== true)
+      for (let i = parts.slices.length - 1; i >= 0; i--)
+        accumulator.addRows(new ReversedRows(parts.slices[i] as LeafSlice));
+    else for (const slice of parts.slices) accumulator.addRows(slice);
     for (const blob of parts.reductions) {
       this.#locate(blob, slot);
       accumulator.addPart(blob, this.#start, this.#end);

@@ -142,6 +142,7 @@ function isFiniteStats(stats: Stats): boolean {
 }
 
 export class StatsAccumulator implements Accumulator {
+  readonly scanOrder = true;
   readonly #reader = new NumberReader();
   #stats: Stats | undefined;
   #failure: ReduceFailure | undefined;

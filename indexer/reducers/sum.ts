@@ -45,6 +45,7 @@ interface Stored {
 }
 
 export class SumAccumulator implements Accumulator {
+  readonly scanOrder = true;
   readonly #layout: KeyLayout;
   readonly #limits: Required<ReduceLimits>;
   readonly #reader = new NumberReader();

@@ -92,6 +92,8 @@ export interface ViewReducer extends Reducer {
  * `reset`, any number of `addRows` and `addPart` in key order as far as it is known, then `part` or `outcome`.
  */
 export interface Accumulator {
+  /** Floating-point results depend on the order of the rows: a query adds them in the order CouchDB does. */
+  readonly scanOrder?: true;
   reset(): void;
   addRows(slice: LeafRows): void;
   addPart(blob: Bytes, start: number, end: number): void;

@@ -47,9 +47,16 @@ export class MappingRuntime {
 
   /** Custom reduces of a group. The mapper is made at the first call. */
   reducer(config: GroupConfig): JsReduceRunner {
+    let made: JsReduceRunner | undefined;
+    const runner = (): JsReduceRunner => (made ??= this.mapper.reducer(config));
     return {
-      reduce: (sources, rows) => this.mapper.reducer(config).reduce(sources, rows),
-      rereduce: (source, values) => this.mapper.reducer(config).rereduce(source, values),
+      reduce: (sources, rows) => runner().reduce(sources, rows),
+      rereduce: (source, values, context) => runner().rereduce(source, values, context),
+      reduceBatch: async (sources, rows) =>
+        runner().reduceBatch?.(sources, rows) ?? Promise.all(rows.map((input) => runner().reduce(sources, input))),
+      rereduceBatch: async (source, values, context) =>
+        runner().rereduceBatch?.(source, values, context) ??
+        Promise.all(values.map((input) => runner().rereduce(source, input, context))),
     };
   }
 
