@@ -86,7 +86,7 @@ export interface VerifyOptions {
 }
 
 /** A slot's letter for people. */
-const SLOT_NAMES = ["A", "B", "C"] as const;
+const SLOT_NAMES = ["A", "B", "C", "D"] as const;
 
 interface Commit {
   readonly header: Header;
