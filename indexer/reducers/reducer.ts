@@ -201,17 +201,32 @@ class Engine {
     parts: RangeParts,
     how: EvaluateOptions | undefined,
   ): ReduceOutcome {
+    if (accumulator.scanOrder === true && how?.descending !== true && parts.slices.length > 0) {
+      const rows: LeafRows[] = parts.slices.map((slice) => new ReversedRows(slice)).reverse();
+      this.#addAll(accumulator, index, rows, parts.reductions);
+      try {
+        return accumulator.outcome(how);
+      } catch {
+        // What fails, fails in CouchDB when the leaf is written: in key order, and with that order's message.
+      }
+    }
+    this.#addAll(accumulator, index, parts.slices, parts.reductions);
+    return accumulator.outcome(how);
+  }
+
+  #addAll(
+    accumulator: Accumulator,
+    index: number,
+    rows: readonly LeafRows[],
+    reductions: readonly Bytes[],
+  ): void {
     const slot = this.#slots[index] as number;
     accumulator.reset();
-    if (accumulator.scanOrder === true && how?.descending !== true)
-      for (let i = parts.slices.length - 1; i >= 0; i--)
-        accumulator.addRows(new ReversedRows(parts.slices[i] as LeafSlice));
-    else for (const slice of parts.slices) accumulator.addRows(slice);
-    for (const blob of parts.reductions) {
+    for (const slice of rows) accumulator.addRows(slice);
+    for (const blob of reductions) {
       this.#locate(blob, slot);
       accumulator.addPart(blob, this.#start, this.#end);
     }
-    return accumulator.outcome(how);
   }
 
   #evaluateJs(

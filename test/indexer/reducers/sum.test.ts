@@ -17,13 +17,16 @@ import {
   valueRows,
 } from "./rows.js";
 
+/** A descending query adds rows in key order. */
+const IN_ORDER: EvaluateOptions = { descending: true };
+
 const REASON =
   "The _sum function requires that map values be numbers, arrays of numbers, or objects. Objects cannot be mixed with other data structures. Objects can be arbitrarily nested, provided that the values for all fields are themselves numbers, arrays of numbers, or objects.";
 
 async function sumText(
   values: readonly string[],
   limits?: ReduceLimits,
-  options?: EvaluateOptions,
+  options: EvaluateOptions = IN_ORDER,
 ): Promise<string> {
   const rows: Row[] = values.map((value, i) => ({ key: "1", id: `d${i}`, values: [value] }));
   const reducer = createViewReducer({
