@@ -52,6 +52,10 @@ export function decodeKey(
   const isString = kind === "root" && tag === ROOT_TAGS.STRING;
   const reached = isString ? rootString(key, start) : compound(key, start, kind);
   if (reached > end) throw notAKey(start);
+  return written();
+}
+
+function written(): string {
   return out.toString(wide ? "utf8" : "latin1", 0, used);
 }
 

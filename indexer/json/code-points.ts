@@ -89,6 +89,7 @@ function unescaped(escape: number | undefined): number {
       return 0x0d;
     case 0x74:
       return 0x09;
+    case undefined:
     default:
       return -1;
   }

@@ -151,6 +151,7 @@ export class JsonScanner {
         return pos + 2;
       case 0x75: // u
         break;
+      case undefined:
       default:
         throw malformed("an unknown escape", pos - start);
     }

@@ -5,7 +5,7 @@ import { encodeKeyText, HIGHEST, LOWEST } from "../../../indexer/collation/index
 import { compareTrees, keyOf, printed, RUNS, stringKey, trees } from "./text.js";
 
 const CHARACTERS = [
-  ...'aAbBzZ09 _-"\\/.',
+  ...Array.from('aAbBzZ09 _-"\\/.'),
   "é",
   "e\u0301",
   "ß",
@@ -175,8 +175,8 @@ describe("the facts of the root order", () => {
 
   test("ASCII", () => {
     const order = [
-      ..."_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789",
-      ..."aAbBcCdDeEfFgGhHiIjJkKlLmMnNoOpPqQrRsStTuUvVwWxXyYzZ",
+      ...Array.from("_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789"),
+      ...Array.from("aAbBcCdDeEfFgGhHiIjJkKlLmMnNoOpPqQrRsStTuUvVwWxXyYzZ"),
     ];
     const blanks = ["\t", "\n", "\v", "\f", "\r", "\u0085", "\u2028", "\u2029", " "];
     ascends(
