@@ -32,12 +32,12 @@ export class BaseCursor {
   next(): void {
     this.#entry++;
     while (this.#slice === undefined || this.#entry >= this.#slice.length) {
-      const { done, value } = this.#slices.next();
-      if (done === true) {
+      const next = this.#slices.next();
+      if (next.done === true) {
         this.done = true;
         return;
       }
-      this.#slice = value;
+      this.#slice = next.value;
       this.#entry = 0;
     }
     this.key = this.#slice.key(this.#entry);
