@@ -47,8 +47,6 @@ export class ReduceRows {
   readonly #tree: TreeReader;
   readonly #reducer: ViewReducer;
   readonly #index: number;
-  /** The count of the tree is the value. */
-  readonly #counts: boolean;
   readonly #options: EvaluateOptions;
   readonly #prefix: Bytes;
   readonly #keys: KeyTexts;
@@ -59,7 +57,6 @@ export class ReduceRows {
     this.#tree = context.tree;
     this.#reducer = reducer;
     this.#index = index;
-    this.#counts = reducer.specs[index]?.startsWith("_count") === true;
     this.#options = { descending: query.descending, context: context.label ?? "" };
     this.#prefix = context.keyPrefix ?? NOTHING;
     this.#keys = new KeyTexts(query.collation, this.#prefix.length);
@@ -169,29 +166,26 @@ export class ReduceRows {
   #evaluate(page: readonly Group[]): Step {
     const { stats } = this.#context;
     const before = stats?.enter("reduce");
-    const outcomes: (ReduceOutcome | Promise<ReduceOutcome>)[] = [];
-    let waits = false;
-    for (const { parts } of page) {
-      if (this.#counts) {
-        outcomes.push({ value: String(parts.count) });
-        continue;
-      }
-      if (stats) for (const slice of parts.slices) stats.rowsScanned += slice.length;
-      const outcome = this.#reducer.evaluate(this.#index, parts, this.#options);
-      if ("then" in outcome) waits = true;
-      outcomes.push(outcome);
-    }
-    if (waits) {
-      return Promise.all(outcomes.map((outcome) => Promise.resolve(outcome))).then((done) => {
+    const groups = page.map(({ parts }) => parts);
+    if (stats) stats.rowsScanned += rowsIn(groups);
+    const outcomes = this.#reducer.evaluateAll(this.#index, groups, this.#options);
+    if ("then" in outcomes) {
+      return outcomes.then((done) => {
         stats?.enter(before);
         return this.#texts(page, done);
       });
     }
     stats?.enter(before);
-    return this.#texts(page, outcomes as ReduceOutcome[]);
+    return this.#texts(page, outcomes);
   }
 
   #texts(page: readonly Group[], outcomes: readonly ReduceOutcome[]): readonly string[] {
     return page.map((group, i) => rowText(this.#keyText(group), outcomes[i] as ReduceOutcome));
   }
+}
+
+function rowsIn(groups: readonly RangeParts[]): number {
+  let rows = 0;
+  for (const { slices } of groups) for (const slice of slices) rows += slice.length;
+  return rows;
 }
