@@ -8,7 +8,7 @@ export const BTREE_ERROR_CODES = {
   BTREE_NO_HEADER: "the file is no store, or none of its header slots is intact",
   BTREE_VERSION_UNSUPPORTED: "the file was written by a newer version of the format",
   BTREE_CORRUPT: "bytes read from the file are not what was written",
-  BTREE_IO: "the system failed to read the file",
+  BTREE_IO: "the system failed to read a file, or to write a run file",
   BTREE_BROKEN:
     "a write or sync failed earlier, so the handle refuses to go on until it is reopened",
   BTREE_NOT_OPEN: "the store is closed",

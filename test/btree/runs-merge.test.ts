@@ -421,6 +421,26 @@ describe("RunFile", () => {
     );
   });
 
+  (existsSync("/dev/full") ? test : test.skip)(
+    "says that the disk is full, and appends nothing",
+    () => {
+      const file = RunFile.create("/dev/full");
+      const batch = batchOf([
+        { key: Buffer.from("k"), value: Buffer.from("v"), ordinal: 1, cancels: false },
+      ]);
+
+      expect(() => file.append(encodeSegment(batch))).toThrow(
+        expect.objectContaining({
+          code: "BTREE_IO",
+          file: "/dev/full",
+          message: expect.stringContaining("see that the disk is well and has room") as unknown,
+        }),
+      );
+      expect(file.length).toBe(0);
+      file.close();
+    },
+  );
+
   test("names the file that cannot be made", () => {
     const impossible = join(folder, "no", "such", "folder.run");
 
