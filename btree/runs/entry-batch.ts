@@ -5,6 +5,8 @@ import { RadixSorter } from "./radix-sort.js";
 
 const ARENA_BYTES_MAX = 0xffff_ffff;
 const ENTRIES_MIN = 1024;
+/** A larger arena, grown for one huge chunk, is given back. */
+const ARENA_BYTES_KEPT_MAX = 32 * 1024 * 1024;
 
 /** Entries on their way between threads: their bytes, four numbers an entry (key start and end, value start and end), ordinals. */
 export interface RawEntries {
@@ -111,10 +113,11 @@ export class EntryBatch {
     this.#length = i + 1;
   }
 
-  /** Forgets all entries and keeps the memory. */
+  /** Forgets all entries and keeps the memory, up to 32 MiB of it. */
   clear(): void {
     this.#length = 0;
     this.used = 0;
+    if (this.bytes.length > ARENA_BYTES_KEPT_MAX) this.bytes = new Uint8Array(ARENA_BYTES_KEPT_MAX);
   }
 
   /** A copy of all entries as transferable arrays, in order of insertion, before a sort; the batch is cleared. Cancels do not travel. */

@@ -116,6 +116,17 @@ describe("EntryBatch.sort", () => {
     expect(batch.used).toBe(0);
   });
 
+  test("gives memory back that one huge chunk took", () => {
+    const batch = batchOf([
+      { key: Buffer.from("k"), value: Buffer.alloc(50_000_000), ordinal: 1, cancels: false },
+    ]);
+    expect(batch.memoryBytes).toBeGreaterThan(50_000_000);
+
+    batch.clear();
+
+    expect(batch.memoryBytes).toBeLessThan(40_000_000);
+  });
+
   test("keeps ordinals up to 2^53 - 1 apart", () => {
     expectSorted(
       [2 ** 53 - 1, 2 ** 53 - 2, 2 ** 32, 0].map((ordinal) => ({
