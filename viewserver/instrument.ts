@@ -127,7 +127,9 @@ function apply(source: string, edits: Edit[]): string {
 
 function isFunction(node: AnyNode): boolean {
   return (
-    node.type === "FunctionDeclaration" || node.type === "FunctionExpression" || node.type === "ArrowFunctionExpression"
+    node.type === "FunctionDeclaration" ||
+    node.type === "FunctionExpression" ||
+    node.type === "ArrowFunctionExpression"
   );
 }
 
@@ -140,17 +142,30 @@ function nameOf(node: AnyNode, given: string): string {
 function hint(node: AnyNode, key: string): string | undefined {
   const holder = node.type === "VariableDeclarator" && key === "init" ? node["id"] : undefined;
   const target = node.type === "AssignmentExpression" && key === "right" ? node["left"] : holder;
-  const named = (node.type === "Property" || node.type === "MethodDefinition") && key === "value" ? node["key"] : target;
+  const named =
+    (node.type === "Property" || node.type === "MethodDefinition") && key === "value"
+      ? node["key"]
+      : target;
   const name = (named as { name?: unknown } | undefined)?.name;
   if (typeof name === "string") return name;
-  return key === "expression" || key === "argument" || key === "arguments" || key === "callee" ? "" : undefined;
+  return key === "expression" || key === "argument" || key === "arguments" || key === "callee"
+    ? ""
+    : undefined;
 }
 
 // `if (a) b();`: a statement that may stand without braces.
 function isLoneStatement(node: AnyNode, key: string, child: AnyNode): boolean {
-  if (!["consequent", "alternate", "body"].includes(key) || child.type === "BlockStatement") return false;
-  if (node.type === "IfStatement") return child.type !== "IfStatement" || key === "consequent" ? isStatement(child) : false;
-  return ["ForStatement", "ForInStatement", "ForOfStatement", "WhileStatement", "DoWhileStatement"].includes(node.type);
+  if (!["consequent", "alternate", "body"].includes(key) || child.type === "BlockStatement")
+    return false;
+  if (node.type === "IfStatement")
+    return child.type !== "IfStatement" || key === "consequent" ? isStatement(child) : false;
+  return [
+    "ForStatement",
+    "ForInStatement",
+    "ForOfStatement",
+    "WhileStatement",
+    "DoWhileStatement",
+  ].includes(node.type);
 }
 
 function isStatement(node: AnyNode): boolean {
@@ -158,7 +173,11 @@ function isStatement(node: AnyNode): boolean {
 }
 
 function isNode(value: unknown): value is AnyNode {
-  return typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    typeof (value as { type?: unknown }).type === "string"
+  );
 }
 
 function lineStarts(source: string): number[] {

@@ -43,7 +43,7 @@ const io: ServeIo = {
   },
   write(bytes) {
     try {
-      for (let at = 0; at < bytes.length; ) {
+      for (let at = 0; at < bytes.length;) {
         at += patiently(() => writeSync(1, bytes, at, bytes.length - at));
       }
       return true;
@@ -82,14 +82,19 @@ function main(): number {
     options = {
       mode: values.lenient === true ? "lenient" : "stock",
       ...(values["rows-max"] === undefined ? {} : { rowsMax: Number(values["rows-max"]) }),
-      ...(values["output-max"] === undefined ? {} : { outputCharsMax: Number(values["output-max"]) }),
-      ...(values["log-lines-max"] === undefined ? {} : { logLinesMax: Number(values["log-lines-max"]) }),
+      ...(values["output-max"] === undefined
+        ? {}
+        : { outputCharsMax: Number(values["output-max"]) }),
+      ...(values["log-lines-max"] === undefined
+        ? {}
+        : { logLinesMax: Number(values["log-lines-max"]) }),
       tracesMax: 0,
     };
     return serve(new Session(options), io);
   } catch (e) {
     const code = (e as { code?: unknown }).code;
-    const usage = e instanceof RangeError || (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS"));
+    const usage =
+      e instanceof RangeError || (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS"));
     if (!usage) throw e;
     io.warn(`viewmill-server: ${e instanceof Error ? e.message : String(e)}\n${USAGE}`);
     return 2;

@@ -20,10 +20,11 @@ export function modulesFor(fn: Prepared, rootText: () => string): CompiledModule
   collect(JSON.parse(rootText()) as unknown, "", strings);
   const found = new Map<string, CompiledModule>();
   const names = wanted === "all" ? undefined : new Set(wanted);
-  for (let before = -1; before !== found.size; ) {
+  for (let before = -1; before !== found.size;) {
     before = found.size;
     for (const { id, text } of strings) {
-      if (found.has(id) || (names !== undefined && !names.has(id.slice(id.lastIndexOf("/") + 1)))) continue;
+      if (found.has(id) || (names !== undefined && !names.has(id.slice(id.lastIndexOf("/") + 1))))
+        continue;
       const made = prepare(text, "module");
       if ("error" in made) {
         found.set(id, { id, error: compileErrorText(made.error) });
@@ -41,7 +42,9 @@ export function modulesFor(fn: Prepared, rootText: () => string): CompiledModule
 function modulesOf(strings: readonly { id: string; text: string }[]): CompiledModule[] {
   return strings.map(({ id, text }) => {
     const made = prepare(text, "module");
-    return "error" in made ? { id, error: compileErrorText(made.error) } : { id, script: made.script, error: "" };
+    return "error" in made
+      ? { id, error: compileErrorText(made.error) }
+      : { id, script: made.script, error: "" };
   });
 }
 
@@ -58,16 +61,21 @@ function collect(value: unknown, id: string, into: { id: string; text: string }[
 /** Last segments of what is required; "all" when that cannot be read off; undefined when nothing is. */
 function wantedBy(prepared: Prepared): readonly string[] | "all" | undefined {
   if (!/\brequire\b|\\u/.test(prepared.source)) return undefined;
-  const names: string[] = [];
-  let all = false;
+  const names: (string | undefined)[] = [];
   walk(prepared.program, (node, parent) => {
     if (node.type !== "Identifier" || (node as Node & { name: string }).name !== "require") return;
     const call = parent as (Node & { callee?: Node; arguments?: Node[] }) | undefined;
-    const argument = call?.type === "CallExpression" && call.callee === node ? call.arguments?.[0] : undefined;
-    const value = argument?.type === "Literal" ? (argument as Node & { value?: unknown }).value : undefined;
-    const last = typeof value === "string" ? (value.split("/").pop() ?? "") : "";
-    if (last === "" || last === "." || last === "..") all = true;
-    else names.push(last);
+    const isCall = call?.type === "CallExpression" && call.callee === node;
+    names.push(lastSegment(isCall ? call.arguments?.[0] : undefined));
   });
-  return all ? "all" : names.length > 0 ? names : undefined;
+  if (names.length === 0) return undefined;
+  const known = names.filter((name) => name !== undefined);
+  return known.length === names.length ? known : "all";
+}
+
+function lastSegment(argument: Node | undefined): string | undefined {
+  const value = (argument as { value?: unknown } | undefined)?.value;
+  if (argument?.type !== "Literal" || typeof value !== "string") return undefined;
+  const last = value.slice(value.lastIndexOf("/") + 1);
+  return last === "" || last === "." || last === ".." ? undefined : last;
 }

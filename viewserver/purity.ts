@@ -88,7 +88,11 @@ export function leavesNothing(source: string): boolean {
   if ("error" in prepared) return true;
   try {
     // What it is handed is its own to change; what must not be is an assignment to a global, or a variable outside the function.
-    return new Proof(prepared.program, true).holds() && isSingleFunction(prepared) && !changesOuterState(prepared);
+    return (
+      new Proof(prepared.program, true).holds() &&
+      isSingleFunction(prepared) &&
+      !changesOuterState(prepared)
+    );
   } catch {
     return false;
   }
@@ -134,14 +138,15 @@ class Proof {
     this.#program = program;
     this.#scope = declare(program);
     for (const name of this.#scope.assignedGlobals) {
-      if (!HELPERS.has(name) && !(name in globalThis) && !OTHER_HELPERS.has(name)) this.#implicit.add(name);
+      if (!HELPERS.has(name) && !(name in globalThis) && !OTHER_HELPERS.has(name))
+        this.#implicit.add(name);
     }
   }
 
   holds(): boolean {
     let holds = true;
     walk(this.#program, (node, parent) => {
-      if (holds && !this.#allows(node as AnyNode, parent as AnyNode | undefined)) holds = false;
+      if (holds && !this.#allows(node, parent)) holds = false;
     });
     return holds;
   }
@@ -160,14 +165,22 @@ class Proof {
         return this.#allowsTarget(node.argument as AnyNode);
       case "ForInStatement":
       case "ForOfStatement":
-        return (node.left as AnyNode).type === "VariableDeclaration" || this.#allowsTarget(node.left as AnyNode);
+        return (
+          (node.left as AnyNode).type === "VariableDeclaration" ||
+          this.#allowsTarget(node.left as AnyNode)
+        );
       case "UnaryExpression":
         return node.operator !== "delete" || this.#allowsTarget(node.argument as AnyNode);
       case "MemberExpression":
         return this.#allowsMember(node, parent);
       case "Property":
         // Accessors and methods may run where no call is seen.
-        return node.kind === "init" && node.method !== true && !isKey(node, "__proto__") && !isFunction(node.value as AnyNode);
+        return (
+          node.kind === "init" &&
+          node.method !== true &&
+          !isKey(node, "__proto__") &&
+          !isFunction(node.value as AnyNode)
+        );
       case "CallExpression":
         return this.#allowsCall(node);
       case "NewExpression":
@@ -189,13 +202,15 @@ class Proof {
     }
     if (parent.type === "MemberExpression") return parent.object === node;
     if (parent.type === "UnaryExpression") return parent.operator === "typeof";
-    if (parent.type === "BinaryExpression") return parent.operator === "instanceof" && parent.right === node;
+    if (parent.type === "BinaryExpression")
+      return parent.operator === "instanceof" && parent.right === node;
     return false;
   }
 
   #allowsTarget(target: AnyNode): boolean {
     // A standard global or helper must stay what it is; any other global is only a variable that was not declared.
-    if (target.type === "Identifier") return !this.#scope.isFree(target) || this.#implicit.has(target.name ?? "");
+    if (target.type === "Identifier")
+      return !this.#scope.isFree(target) || this.#implicit.has(target.name ?? "");
     if (target.type !== "MemberExpression") return false;
     if (this.ownInputs) return true;
     if (!this.#isFresh(target.object as AnyNode)) return false;
@@ -206,11 +221,13 @@ class Proof {
   #allowsMember(node: AnyNode, parent: AnyNode | undefined): boolean {
     if (node.computed === true) {
       const key = node.property as AnyNode;
-      if (key.type === "Literal" && typeof key.value === "string") return !isDangerousName(key.value);
+      if (key.type === "Literal" && typeof key.value === "string")
+        return !isDangerousName(key.value);
       return !isCallee(node, parent);
     }
     const name = (node.property as AnyNode).name ?? "";
-    if (name === "apply" || name === "call") return isCallee(node, parent) && this.#isGlobalMethod(node.object as AnyNode);
+    if (name === "apply" || name === "call")
+      return isCallee(node, parent) && this.#isGlobalMethod(node.object as AnyNode);
     if (SUSPICIOUS_MEMBERS.has(name)) return false;
     // A changing method may be called (checked there), never taken as a value.
     if (CHANGING_METHODS.has(name)) return isCallee(node, parent);
@@ -218,7 +235,8 @@ class Proof {
     const object = node.object as AnyNode;
     if (object.type === "Identifier" && this.#scope.isFree(object)) {
       if (isCallee(node, parent)) return true;
-      if (parent?.type === "MemberExpression" && this.#isGlobalMethod(node)) return isApplied(parent);
+      if (parent?.type === "MemberExpression" && this.#isGlobalMethod(node))
+        return isApplied(parent);
       if (this.#implicit.has(object.name ?? "")) return true;
       return (object.name === "Math" || object.name === "Number") && /^[A-Z0-9_]+$/.test(name);
     }
@@ -240,15 +258,24 @@ class Proof {
     if (callee.type !== "MemberExpression" || callee.computed === true) return false;
     const object = callee.object as AnyNode;
     const method = callee.property?.name ?? "";
-    if (object.type === "Identifier" && this.#scope.isFree(object) && !this.#implicit.has(object.name ?? "")) {
-      const methods = Object.hasOwn(GLOBAL_METHODS, object.name ?? "") ? GLOBAL_METHODS[object.name ?? ""] : undefined;
+    if (
+      object.type === "Identifier" &&
+      this.#scope.isFree(object) &&
+      !this.#implicit.has(object.name ?? "")
+    ) {
+      const methods = Object.hasOwn(GLOBAL_METHODS, object.name ?? "")
+        ? GLOBAL_METHODS[object.name ?? ""]
+        : undefined;
       if (methods === undefined || !methods.has(method)) return false;
       return object.name !== "JSON" || this.#cannotCallBack(args, 1);
     }
     if (method === "apply" || method === "call") return this.#isGlobalMethod(object);
     if (CHANGING_METHODS.has(method)) {
       if (this.ownInputs && method !== "sort") return true;
-      return (this.ownInputs || this.#isFresh(object)) && (method !== "sort" || args.length === 0 || this.#isHarmlessCallback(args[0]));
+      return (
+        (this.ownInputs || this.#isFresh(object)) &&
+        (method !== "sort" || args.length === 0 || this.#isHarmlessCallback(args[0]))
+      );
     }
     if (CALLBACK_METHODS.has(method)) return this.#isHarmlessCallback(args[0]);
     return METHODS.has(method);
@@ -258,13 +285,19 @@ class Proof {
   #isGlobalMethod(node: AnyNode): boolean {
     if (node.type !== "MemberExpression" || node.computed === true) return false;
     const object = node.object as AnyNode;
-    if (object.type !== "Identifier" || object.name === "JSON" || !this.#scope.isFree(object)) return false;
-    if (this.#implicit.has(object.name ?? "") || !Object.hasOwn(GLOBAL_METHODS, object.name ?? "")) return false;
+    if (object.type !== "Identifier" || object.name === "JSON" || !this.#scope.isFree(object))
+      return false;
+    if (this.#implicit.has(object.name ?? "") || !Object.hasOwn(GLOBAL_METHODS, object.name ?? ""))
+      return false;
     return GLOBAL_METHODS[object.name ?? ""]?.has(node.property?.name ?? "") === true;
   }
 
   #cannotCallBack(args: readonly AnyNode[], from: number): boolean {
-    return args.every((a, i) => a.type !== "SpreadElement" && (i < from || !mayHoldFunction(a) || this.#isHarmlessCallback(a)));
+    return args.every(
+      (a, i) =>
+        a.type !== "SpreadElement" &&
+        (i < from || !mayHoldFunction(a) || this.#isHarmlessCallback(a)),
+    );
   }
 
   #isHarmlessCallback(node: AnyNode | undefined): boolean {
@@ -279,7 +312,9 @@ class Proof {
   #isOwnFunction(node: AnyNode): boolean {
     const variable = node.type === "Identifier" ? this.#scope.variable(node) : undefined;
     if (variable === undefined || variable.unknown) return false;
-    return variable.values.length > 0 && variable.values.every((value) => isFunction(value as AnyNode));
+    return (
+      variable.values.length > 0 && variable.values.every((value) => isFunction(value as AnyNode))
+    );
   }
 
   #isFresh(node: AnyNode): boolean {
@@ -305,7 +340,11 @@ function isFreshVariable(variable: Variable): boolean {
 }
 
 function isFunction(node: AnyNode | null | undefined): boolean {
-  return node?.type === "FunctionExpression" || node?.type === "ArrowFunctionExpression" || node?.type === "FunctionDeclaration";
+  return (
+    node?.type === "FunctionExpression" ||
+    node?.type === "ArrowFunctionExpression" ||
+    node?.type === "FunctionDeclaration"
+  );
 }
 
 function mayHoldFunction(node: AnyNode): boolean {
@@ -322,7 +361,9 @@ function isCallee(node: AnyNode, parent: AnyNode | undefined): boolean {
 }
 
 function isApplied(node: AnyNode): boolean {
-  return node.computed !== true && (node.property?.name === "apply" || node.property?.name === "call");
+  return (
+    node.computed !== true && (node.property?.name === "apply" || node.property?.name === "call")
+  );
 }
 
 function isNumber(node: AnyNode): boolean {

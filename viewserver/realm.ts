@@ -2,11 +2,15 @@
 // evaluated from source text, and only primitives and values of these realms are passed.
 import { constants, createContext, Script, type Context } from "node:vm";
 import { createCore } from "./realm/core.js";
+import { createDesignDocs } from "./realm/ddocs.js";
 import { createDescribe } from "./realm/describe.js";
+import { createHelpers } from "./realm/helpers.js";
 import { freezeIntrinsics, lockRealm, prepareUserRealm } from "./realm/lockdown.js";
 import { createLogs } from "./realm/logs.js";
+import { createMapping, createViewError } from "./realm/mapping.js";
 import { createMime } from "./realm/mime.js";
 import { createModules } from "./realm/modules.js";
+import { createReducing } from "./realm/reducing.js";
 import { createRender } from "./realm/render.js";
 import { createRecorder } from "./realm/trace.js";
 import { createReplies } from "./realm/replies.js";
@@ -28,11 +32,15 @@ const coreScript = new Script(
   const logs = (${createLogs.toString()})(limits, describe);
   const replies = (${createReplies.toString()})(describe);
   const modules = (${createModules.toString()})(describe);
-  const mime = (${createMime.toString()})();
+  const mime = (${createMime.toString()})(describe);
   const render = (${createRender.toString()})(describe, logs, mime);
+  const helpers = (${createHelpers.toString()})(limits, describe, logs, modules, mime, render);
+  const viewError = (${createViewError.toString()})(limits, describe, logs);
   const recorder = (${createRecorder.toString()})();
-  for (const f of [mime.provides, mime.registerType, render.start, render.send, render.getRow]) Object.freeze(f);
-  const core = (${createCore.toString()})(limits, describe, logs, replies, modules, mime, render, recorder);
+  const mapping = (${createMapping.toString()})(limits, logs, replies, helpers, viewError, recorder);
+  const reducing = (${createReducing.toString()})(limits, describe, logs, replies, viewError);
+  const ddocs = (${createDesignDocs.toString()})(describe, replies, helpers, render);
+  const core = (${createCore.toString()})(describe, logs, replies, helpers, render, mapping, reducing, ddocs);
   (${freezeIntrinsics.toString()})();
   return core;
 })`,
@@ -40,7 +48,7 @@ const coreScript = new Script(
 );
 
 function emptyContext(): Context {
-  return createContext(constants.DONT_CONTEXTIFY as unknown as Context, {
+  return createContext(constants.DONT_CONTEXTIFY, {
     codeGeneration: { strings: false, wasm: false },
     microtaskMode: "afterEvaluate",
   });

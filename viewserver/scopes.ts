@@ -46,7 +46,11 @@ export class Scope {
 export function declare(program: Node): Scope {
   const scope = new Scope();
   const assignments: { target: AnyNode; value: Node | undefined }[] = [];
-  const frameOf = (parent: Frame | undefined, isFunction: boolean): Frame => ({ names: new Map(), parent, isFunction });
+  const frameOf = (parent: Frame | undefined, isFunction: boolean): Frame => ({
+    names: new Map(),
+    parent,
+    isFunction,
+  });
 
   const add = (frame: Frame, name: string): Variable => {
     let variable = frame.names.get(name);
@@ -84,9 +88,14 @@ export function declare(program: Node): Scope {
       const id = node["id"] as AnyNode | null;
       if (id !== null) bind(id, functionFrame(frame), node, true);
     }
-    if (node.type === "FunctionDeclaration" || node.type === "FunctionExpression" || node.type === "ArrowFunctionExpression") {
+    if (
+      node.type === "FunctionDeclaration" ||
+      node.type === "FunctionExpression" ||
+      node.type === "ArrowFunctionExpression"
+    ) {
       inner = frameOf(frame, true);
-      if (node.type === "FunctionExpression" && node["id"]) bind(node["id"] as AnyNode, inner, node, true);
+      if (node.type === "FunctionExpression" && node["id"])
+        bind(node["id"] as AnyNode, inner, node, true);
       for (const parameter of node["params"] as AnyNode[]) bind(parameter, inner, undefined, false);
     } else if (
       (node.type === "BlockStatement" && !isFunctionNode(parent)) ||
@@ -101,7 +110,9 @@ export function declare(program: Node): Scope {
       if (node["param"]) bind(node["param"] as AnyNode, inner, undefined, false);
     } else if (node.type === "VariableDeclaration") {
       const to = node["kind"] === "var" ? functionFrame(frame) : frame;
-      const looped = (parent?.type === "ForInStatement" || parent?.type === "ForOfStatement") && parent["left"] === node;
+      const looped =
+        (parent?.type === "ForInStatement" || parent?.type === "ForOfStatement") &&
+        parent["left"] === node;
       for (const declarator of node["declarations"] as AnyNode[]) {
         const init = (declarator["init"] ?? undefined) as Node | undefined;
         bind(declarator["id"] as AnyNode, to, looped ? undefined : init, !looped);
@@ -117,7 +128,10 @@ export function declare(program: Node): Scope {
       scope.note(node, frame);
     }
     // A loop without a declaration of its own assigns to its target.
-    if ((node.type === "ForInStatement" || node.type === "ForOfStatement") && (node["left"] as Node).type !== "VariableDeclaration") {
+    if (
+      (node.type === "ForInStatement" || node.type === "ForOfStatement") &&
+      (node["left"] as Node).type !== "VariableDeclaration"
+    ) {
       assignments.push({ target: node["left"] as AnyNode, value: undefined });
     }
     for (const child of children(node)) visit(child, inner, node);
@@ -143,14 +157,24 @@ function give(scope: Scope, target: AnyNode, value: Node | undefined): void {
 }
 
 function isFunctionNode(node: AnyNode | undefined): boolean {
-  return node?.type === "FunctionDeclaration" || node?.type === "FunctionExpression" || node?.type === "ArrowFunctionExpression";
+  return (
+    node?.type === "FunctionDeclaration" ||
+    node?.type === "FunctionExpression" ||
+    node?.type === "ArrowFunctionExpression"
+  );
 }
 
 function isReference(node: AnyNode, parent: AnyNode | undefined): boolean {
   if (parent === undefined) return true;
-  if (parent.type === "MemberExpression") return parent["object"] === node || parent["computed"] === true;
+  if (parent.type === "MemberExpression")
+    return parent["object"] === node || parent["computed"] === true;
   if (parent.type === "Property") return parent["value"] === node || parent["computed"] === true;
-  if (parent.type === "LabeledStatement" || parent.type === "BreakStatement" || parent.type === "ContinueStatement") return false;
+  if (
+    parent.type === "LabeledStatement" ||
+    parent.type === "BreakStatement" ||
+    parent.type === "ContinueStatement"
+  )
+    return false;
   return true;
 }
 
@@ -158,7 +182,11 @@ function children(node: AnyNode): AnyNode[] {
   const found: AnyNode[] = [];
   for (const value of Object.values(node)) {
     for (const child of Array.isArray(value) ? (value as unknown[]) : [value]) {
-      if (typeof child === "object" && child !== null && typeof (child as { type?: unknown }).type === "string") {
+      if (
+        typeof child === "object" &&
+        child !== null &&
+        typeof (child as { type?: unknown }).type === "string"
+      ) {
         found.push(child as AnyNode);
       }
     }

@@ -21,6 +21,7 @@ const READ_BYTES_MIN = 64 * 1024;
 const BLOCK_LINES = 4096;
 const PENDING_CHARS_MAX = 128 * 1024;
 const DELAY_MS_MAX = 20;
+const MAP_DOC = '["map_doc"';
 
 /** Serves until the end of input, a closed output or a fatal error; answers the exit code. */
 export function serve(session: Session, io: ServeIo): number {
@@ -64,6 +65,8 @@ class Server {
     for (let line = this.nextLine(); line !== undefined; line = this.nextLine()) {
       const { output, exit } = session.handle(line);
       if (output !== "") this.put(output);
+      // Only documents come in numbers. What else there is to say is said before one of them can take the process down.
+      if (!line.startsWith(MAP_DOC)) this.flush();
       if (exit !== undefined) {
         this.flush();
         if (exit === 1) this.#io.warn(`viewmill-server: not JSON: ${line.slice(0, 80)}`);
@@ -81,7 +84,10 @@ class Server {
   put(text: string): void {
     if (this.#pending === "") this.#pendingSince = this.#io.now();
     this.#pending += text;
-    if (this.#pending.length >= PENDING_CHARS_MAX || this.#io.now() - this.#pendingSince >= DELAY_MS_MAX) {
+    if (
+      this.#pending.length >= PENDING_CHARS_MAX ||
+      this.#io.now() - this.#pendingSince >= DELAY_MS_MAX
+    ) {
       this.flush();
     }
   }

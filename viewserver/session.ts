@@ -8,7 +8,13 @@ import { createCoreRealm, createUserRealm } from "./realm.js";
 import type { Core } from "./realm/types.js";
 import { ReduceCache } from "./reduce-cache.js";
 import { modulesFor } from "./modules.js";
-import { compileErrorText, prepare, type CompileError, type PrepareKind, type Prepared } from "./source.js";
+import {
+  compileErrorText,
+  prepare,
+  type CompileError,
+  type PrepareKind,
+  type Prepared,
+} from "./source.js";
 import { Tracer } from "./trace.js";
 
 /** Output and exceptions of user functions, in order. */
@@ -73,6 +79,8 @@ export class Session {
   readonly #tracer: Tracer;
   #functions: Prepared[] = [];
   #disposed = false;
+  /** The command at hand is none: fatal too. */
+  #unknown = false;
 
   /** @throws RangeError for a limit that is not a whole number of 0 or more. */
   constructor(options: SessionOptions = {}) {
@@ -101,7 +109,10 @@ export class Session {
    */
   handle(line: string | Uint8Array): HandleResult {
     this.#check();
-    const text = typeof line === "string" ? line : Buffer.from(line.buffer, line.byteOffset, line.length).toString();
+    const text =
+      typeof line === "string"
+        ? line
+        : Buffer.from(line.buffer, line.byteOffset, line.length).toString();
     const core = this.#core;
     let reply: string;
     let exit: number | undefined;
@@ -137,16 +148,17 @@ export class Session {
     }
     if (reply === "") {
       this.#check();
-      throw new ViewServerError("VIEWSERVER_NOT_JSON", "the document is not JSON: hand in the text of one JSON value");
+      throw new ViewServerError(
+        "VIEWSERVER_NOT_JSON",
+        "the document is not JSON: hand in the text of one JSON value",
+      );
     }
     return reply as string;
   }
 
   /** After a `["fatal", …]` throw: a process would end here. Cleared by reading. */
   takeFatal(): boolean {
-    const fatal = this.#core.fatal;
-    if (fatal) this.#core.fatal = false;
-    return fatal;
+    return this.#core.takeFatal();
   }
 
   /**
@@ -192,11 +204,15 @@ export class Session {
   }
 
   #check(): void {
-    if (this.#disposed) throw new ViewServerError("VIEWSERVER_DISPOSED", "the session was disposed: make a new one");
+    if (this.#disposed)
+      throw new ViewServerError("VIEWSERVER_DISPOSED", "the session was disposed: make a new one");
   }
 
   // A value that core code throws out (the stack may end anywhere) is not looked at.
-  #guard(call: () => string, otherwise = '["error","internal_error","the command failed inside the view server"]'): string {
+  #guard(
+    call: () => string,
+    otherwise = '["error","internal_error","the command failed inside the view server"]',
+  ): string {
     try {
       const value: unknown = call();
       return typeof value === "string" ? value : otherwise;
@@ -207,7 +223,8 @@ export class Session {
 
   #finish(reply: string, exit: number | undefined): HandleResult {
     const output = this.#guard(() => this.#core.logLines(), "") + reply + "\n";
-    const code = this.takeFatal() ? FATAL_EXIT : exit;
+    const code = this.takeFatal() || this.#unknown ? FATAL_EXIT : exit;
+    this.#unknown = false;
     return code === undefined ? { output } : { output, exit: code };
   }
 
@@ -233,7 +250,7 @@ export class Session {
       case "ddoc":
         return this.#ddoc();
       default:
-        this.#core.fatal = true;
+        this.#unknown = true;
         return JSON.stringify(["error", "unknown_command", `unknown command '${String(name)}'`]);
     }
   }
@@ -241,7 +258,11 @@ export class Session {
   #addFunction(source: unknown): string {
     if (!source) return '["error","not_found","missing function"]';
     const text = typeof source === "string" ? source : JSON.stringify(source);
-    const made = this.#compile(text, () => this.#core.mapHelpers(), () => this.#core.libText());
+    const made = this.#compile(
+      text,
+      () => this.#core.mapHelpers(),
+      () => this.#core.libText(),
+    );
     if ("error" in made) return compilationReply(made.error, text);
     this.#core.addMap(made.fn, made.helpers);
     this.#functions.push(made.prepared);
@@ -265,7 +286,8 @@ export class Session {
     } catch (e) {
       return { error: { message: this.#guard(() => this.#core.describe(e), "the source throws") } };
     }
-    if (typeof fn !== "function") return { error: { message: "Expression does not eval to a function." } };
+    if (typeof fn !== "function")
+      return { error: { message: "Expression does not eval to a function." } };
     if (root !== undefined) {
       for (const module of modulesFor(prepared, root)) {
         let value: unknown;
@@ -285,7 +307,9 @@ export class Session {
     for (const source of sources) {
       if (!source) return '["error","not_found","missing function"]';
       const text = typeof source === "string" ? source : JSON.stringify(source);
-      const fn = this.#reduces.find(text, () => this.#compile(text, () => this.#core.reduceHelpers(), undefined));
+      const fn = this.#reduces.find(text, () =>
+        this.#compile(text, () => this.#core.reduceHelpers(), undefined),
+      );
       if ("error" in fn) return compilationReply(fn.error, text);
       this.#core.supplyReduce(fn.fn);
     }
@@ -300,7 +324,12 @@ export class Session {
     return this.#core.runReduceOpened(lineLength, codeSizeOf(list));
   }
 
-  #reduce(name: "reduce" | "rereduce", sources: readonly string[], rows: string, context: string): ReduceReply {
+  #reduce(
+    name: "reduce" | "rereduce",
+    sources: readonly string[],
+    rows: string,
+    context: string,
+  ): ReduceReply {
     this.#check();
     this.#core.dropReduces();
     const refused = this.#supplyReduces(sources);
@@ -308,7 +337,13 @@ export class Session {
     // What the command line of the protocol would measure.
     const lineLength = JSON.stringify([name, sources, 0, context]).length - 1 + rows.length;
     const text = this.#guard(() =>
-      this.#core.runReduceTexts(rows, name === "rereduce", lineLength, codeSizeOf(sources), context),
+      this.#core.runReduceTexts(
+        rows,
+        name === "rereduce",
+        lineLength,
+        codeSizeOf(sources),
+        context,
+      ),
     );
     if (this.takeFatal() || text.startsWith('["error",')) return failedReduce(text);
     return { results: JSON.parse(text) as string[] };
@@ -319,7 +354,11 @@ export class Session {
     if (state[0] === "reply") return state[1];
     if (state[0] === "compile") {
       const source = state[1];
-      const made = this.#compile(source, () => this.#core.ddocHelpers(), () => this.#core.ddocRoot());
+      const made = this.#compile(
+        source,
+        () => this.#core.ddocHelpers(),
+        () => this.#core.ddocRoot(),
+      );
       if ("error" in made) return compilationReply(made.error, source);
       this.#core.ddocSupply(made.fn);
     }

@@ -29,7 +29,8 @@ export interface Prepared {
 
 export type PrepareKind = "function" | "declared" | "module";
 
-const NO_ASYNC = "async functions are not available in a view: the reply is written when the function returns";
+const NO_ASYNC =
+  "async functions are not available in a view: the reply is written when the function returns";
 
 class Refused extends Error {
   readonly pos: number;
@@ -128,15 +129,24 @@ function prepareAnew(source: string, kind: PrepareKind): Prepared | Refusal {
     else if (kind === "declared") tail = declaredName(program);
     code += tail;
     // Once more, the very text that V8 will see, by the plain parser: the two must mean the same program.
-    refuseForbidden(Parser.parse(code, { ecmaVersion: "latest", sourceType: "script", allowHashBang: false }));
+    refuseForbidden(
+      Parser.parse(code, { ecmaVersion: "latest", sourceType: "script", allowHashBang: false }),
+    );
   } catch (e) {
     return { error: located(source, e) };
   }
   try {
-    return { source, code, program, wraps, tail, script: new Script(code, { filename: "function" }) };
+    return {
+      source,
+      code,
+      program,
+      wraps,
+      tail,
+      script: new Script(code, { filename: "function" }),
+    };
   } catch (e) {
-    const text = e instanceof Error || typeof e === "object" ? String((e as Error).message) : String(e);
-    return { error: { message: `SyntaxError: ${text}` } };
+    const { message } = e as { message?: unknown };
+    return { error: { message: `SyntaxError: ${String(message)}` } };
   }
 }
 
@@ -171,7 +181,10 @@ function refuseForbidden(program: Program): void {
       case "ImportExpression":
         throw new Refused("import() is not available in a view", node.start);
       case "AwaitExpression":
-        throw new Refused("await is not available in a view: the reply is written when the function returns", node.start);
+        throw new Refused(
+          "await is not available in a view: the reply is written when the function returns",
+          node.start,
+        );
       case "FunctionDeclaration":
       case "FunctionExpression":
       case "ArrowFunctionExpression":
@@ -197,7 +210,11 @@ export function walk(root: Node, visit: (node: Node, parent: Node | undefined) =
 }
 
 function isNode(value: unknown): value is Node {
-  return typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    typeof (value as { type?: unknown }).type === "string"
+  );
 }
 
 function located(source: string, e: unknown): CompileError {

@@ -6,7 +6,8 @@ export interface Attack {
   readonly name: string;
   /** Body of `function (doc) { … }`. `seize(F)` tries a Function constructor; it emits when that reaches the process. */
   readonly body: string;
-  readonly naive: "escapes" | "escapes later" | "escapes in a process" | "hangs" | "kills" | "pollutes";
+  readonly naive:
+    "escapes" | "escapes later" | "escapes in a process" | "hangs" | "kills" | "pollutes";
 }
 
 const SEIZE = `
@@ -27,7 +28,11 @@ export function attackSource(attack: Attack): string {
   return `function (doc) { ${SEIZE} ${attack.body} }`;
 }
 
-const by = (name: string, expression: string): Attack => ({ name, body: `seizeBy(${expression});`, naive: "escapes" });
+const by = (name: string, expression: string): Attack => ({
+  name,
+  body: `seizeBy(${expression});`,
+  naive: "escapes",
+});
 const caught = (name: string, statement: string): Attack => ({
   name,
   body: `try { ${statement} } catch (e) { seizeBy(e); }`,
@@ -67,38 +72,74 @@ export const attacks: readonly Attack[] = [
   by("the prototype of a helper", "Object.getPrototypeOf(emit)"),
   by("the end of the prototype chain", "Object.getPrototypeOf(Object.getPrototypeOf(emit))"),
   by("keys of the document", "doc.constructor.keys(doc)"),
-  power("Reflect.construct with the host's Function", "seize(function (s) { return Reflect.construct(emit.constructor, [s]); });"),
-  power("Function.prototype.call on the host's Function", "seize(function (s) { return emit.constructor.call(null, s); });"),
-  power("Reflect.apply on the host's Function", "seize(function (s) { return Reflect.apply(emit.constructor, null, [s]); });"),
+  power(
+    "Reflect.construct with the host's Function",
+    "seize(function (s) { return Reflect.construct(emit.constructor, [s]); });",
+  ),
+  power(
+    "Function.prototype.call on the host's Function",
+    "seize(function (s) { return emit.constructor.call(null, s); });",
+  ),
+  power(
+    "Reflect.apply on the host's Function",
+    "seize(function (s) { return Reflect.apply(emit.constructor, null, [s]); });",
+  ),
   power(
     "the constructor's property descriptor",
     'seize(Object.getOwnPropertyDescriptor(Object.getPrototypeOf(emit), "constructor").value);',
   ),
-  power("a class that extends the host's Function", "class F extends emit.constructor {} seize(function (s) { return new F(s); });"),
+  power(
+    "a class that extends the host's Function",
+    "class F extends emit.constructor {} seize(function (s) { return new F(s); });",
+  ),
   power(
     "the constructor over __lookupGetter__ and valueOf",
     'seize(emit["const" + "ructor"].prototype["const" + "ructor"]);',
   ),
-  by("the sandbox object behind the global", "this.constructor.constructor === Function ? null : this"),
+  by(
+    "the sandbox object behind the global",
+    "this.constructor.constructor === Function ? null : this",
+  ),
   by("setTimeout, when the host gave one", 'typeof setTimeout === "function" ? setTimeout : null'),
-  by("console, when the host gave one", 'typeof console === "object" && console.log ? console.log : null'),
+  by(
+    "console, when the host gave one",
+    'typeof console === "object" && console.log ? console.log : null',
+  ),
 
   // Errors that come from the host.
   caught("an error thrown inside a helper: null", "sum(null); log(null);"),
   caught("an error of a conversion: symbol", "sum([Symbol()]);"),
   caught("an error of a conversion: BigInt", "sum([1n]);"),
-  caught("an error of a conversion: toPrimitive is no function", "var o = {}; o[Symbol.toPrimitive] = 1; sum([o]);"),
-  caught("an error of a conversion: valueOf answers an object", "sum([1, { toString: function () { return {}; }, valueOf: function () { return {}; } }]);"),
+  caught(
+    "an error of a conversion: toPrimitive is no function",
+    "var o = {}; o[Symbol.toPrimitive] = 1; sum([o]);",
+  ),
+  caught(
+    "an error of a conversion: valueOf answers an object",
+    "sum([1, { toString: function () { return {}; }, valueOf: function () { return {}; } }]);",
+  ),
   caught("an error of a log whose toString is missing", "log(Object.create(null));"),
   caught("an error for a frozen document", '"use strict"; log({ toString: 5 });'),
-  caught("a proxy that is no longer", "var r = Proxy.revocable({}, {}); r.revoke(); log(r.proxy); sum(r.proxy);"),
+  caught(
+    "a proxy that is no longer",
+    "var r = Proxy.revocable({}, {}); r.revoke(); log(r.proxy); sum(r.proxy);",
+  ),
   nearTheEnd("stack overflow inside a helper: sum", "sum([1, 2, 3]);"),
   nearTheEnd("stack overflow inside a helper: log", 'log("x");'),
-  nearTheEnd("stack overflow inside a function the host handed in", "sum({ reduce: function (f) { return f(f(1, 2), 3); } });"),
+  nearTheEnd(
+    "stack overflow inside a function the host handed in",
+    "sum({ reduce: function (f) { return f(f(1, 2), 3); } });",
+  ),
   caught("an error of a timer that was asked wrongly", "setTimeout(1);"),
   nearTheEnd("stack overflow while a stack is formatted", 'new Error("x").stack;'),
-  nearTheEnd("stack overflow while the stack of a thrown TypeError is formatted", "try { null.x } catch (e) { e.stack; }"),
-  nearTheEnd("stack overflow in captureStackTrace", "var o = {}; Error.captureStackTrace(o); o.stack;"),
+  nearTheEnd(
+    "stack overflow while the stack of a thrown TypeError is formatted",
+    "try { null.x } catch (e) { e.stack; }",
+  ),
+  nearTheEnd(
+    "stack overflow in captureStackTrace",
+    "var o = {}; Error.captureStackTrace(o); o.stack;",
+  ),
 
   // Functions of the host that are handed to ours.
   power(
@@ -109,7 +150,10 @@ export const attacks: readonly Attack[] = [
     "a proxy that sees what the host does with it",
     "sum(new Proxy([], { get: function (t, k) { return function (f) { if (f) seize(f.constructor); return 0; }; } }));",
   ),
-  caught("a proxy as a log value", "log(new Proxy({}, { get: function (t, k) { return 1; } })); sum(new Proxy([], { get: function () { return 1; } }));"),
+  caught(
+    "a proxy as a log value",
+    "log(new Proxy({}, { get: function (t, k) { return 1; } })); sum(new Proxy([], { get: function () { return 1; } }));",
+  ),
 
   // Stack traces.
   power(
@@ -136,24 +180,54 @@ export const attacks: readonly Attack[] = [
 
   // Powers that a view must not have.
   power("eval", 'try { if (eval("1+1") === 2) emit("ESCAPED", "eval"); } catch (e) {}'),
-  power("indirect eval", 'try { if ((0, eval)("1+1") === 2) emit("ESCAPED", "eval"); } catch (e) {}'),
-  power("Function", 'try { if (Function("return 2")() === 2) emit("ESCAPED", "Function"); } catch (e) {}'),
+  power(
+    "indirect eval",
+    'try { if ((0, eval)("1+1") === 2) emit("ESCAPED", "eval"); } catch (e) {}',
+  ),
+  power(
+    "Function",
+    'try { if (Function("return 2")() === 2) emit("ESCAPED", "Function"); } catch (e) {}',
+  ),
   power(
     "the constructor of generator functions",
     'try { var G = (function* () {}).constructor; if (G("yield 1")().next().value === 1) emit("ESCAPED", "G"); } catch (e) {}',
   ),
   power("SharedArrayBuffer", 'if (typeof SharedArrayBuffer === "function") emit("ESCAPED", 1);'),
   power("Atomics", 'if (typeof Atomics === "object") emit("ESCAPED", 1);'),
-  power("WebAssembly memory outside of the heap", 'if (typeof WebAssembly === "object") emit("ESCAPED", 1);'),
-  power("WeakRef sees garbage collection", 'if (typeof WeakRef === "function") emit("ESCAPED", 1);'),
-  power("FinalizationRegistry calls back later", 'if (typeof FinalizationRegistry === "function") emit("ESCAPED", 1);'),
+  power(
+    "WebAssembly memory outside of the heap",
+    'if (typeof WebAssembly === "object") emit("ESCAPED", 1);',
+  ),
+  power(
+    "WeakRef sees garbage collection",
+    'if (typeof WeakRef === "function") emit("ESCAPED", 1);',
+  ),
+  power(
+    "FinalizationRegistry calls back later",
+    'if (typeof FinalizationRegistry === "function") emit("ESCAPED", 1);',
+  ),
   power("Promise", 'if (typeof Promise === "function") emit("ESCAPED", 1);'),
-  power("Array.fromAsync or promises by species", 'if (Array.fromAsync || typeof Promise === "function") emit("ESCAPED", 1);'),
+  power(
+    "Array.fromAsync or promises by species",
+    'if (Array.fromAsync || typeof Promise === "function") emit("ESCAPED", 1);',
+  ),
 
   // Work that goes on after the reply, or stops everything.
-  { name: "a promise job after the reply", body: 'Promise.resolve().then(function () { emit("ESCAPED", 1); });', naive: "escapes later" },
-  { name: "an async function", body: '(async function () { await null; emit("ESCAPED", 1); })();', naive: "escapes later" },
-  { name: "an async arrow", body: '(async () => { await 1; emit("ESCAPED", 1); })();', naive: "escapes later" },
+  {
+    name: "a promise job after the reply",
+    body: 'Promise.resolve().then(function () { emit("ESCAPED", 1); });',
+    naive: "escapes later",
+  },
+  {
+    name: "an async function",
+    body: '(async function () { await null; emit("ESCAPED", 1); })();',
+    naive: "escapes later",
+  },
+  {
+    name: "an async arrow",
+    body: '(async () => { await 1; emit("ESCAPED", 1); })();',
+    naive: "escapes later",
+  },
   {
     name: "an async generator",
     body: '(async function* () { yield 1; })().next().then(function () { emit("ESCAPED", 1); });',
@@ -164,29 +238,69 @@ export const attacks: readonly Attack[] = [
     body: '(async () => { for await (const x of [1]) emit("ESCAPED", x); })();',
     naive: "escapes later",
   },
-  { name: "a timer", body: 'setTimeout(function () { emit("ESCAPED", 1); }, 0);', naive: "escapes later" },
-  { name: "the rejection of import()", body: 'import("x").catch(function (e) { seizeBy(e); });', naive: "escapes later" },
-  { name: "what import() answers", body: 'import("x").then(null, function (e) { seize(e.constructor.constructor); });', naive: "escapes later" },
+  {
+    name: "a timer",
+    body: 'setTimeout(function () { emit("ESCAPED", 1); }, 0);',
+    naive: "escapes later",
+  },
+  {
+    name: "the rejection of import()",
+    body: 'import("x").catch(function (e) { seizeBy(e); });',
+    naive: "escapes later",
+  },
+  {
+    name: "what import() answers",
+    body: 'import("x").then(null, function (e) { seize(e.constructor.constructor); });',
+    naive: "escapes later",
+  },
   {
     name: "import() with attributes whose getter throws",
     body: 'var p = import("x", { get with() { throw 1; } }); p.then(null, function () {}); import("y").catch(function (e) { seizeBy(e) });',
     naive: "escapes later",
   },
   { name: "an unhandled rejection", body: 'Promise.reject(new Error("x"));', naive: "kills" },
-  { name: "an async function that throws", body: '(async function () { throw new Error("x"); })();', naive: "kills" },
-  { name: "a timer that throws", body: 'setTimeout(function () { throw new Error("x"); }, 0);', naive: "kills" },
-  { name: "Atomics.wait", body: "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", naive: "hangs" },
+  {
+    name: "an async function that throws",
+    body: '(async function () { throw new Error("x"); })();',
+    naive: "kills",
+  },
+  {
+    name: "a timer that throws",
+    body: 'setTimeout(function () { throw new Error("x"); }, 0);',
+    naive: "kills",
+  },
+  {
+    name: "Atomics.wait",
+    body: "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);",
+    naive: "hangs",
+  },
   {
     name: "promise jobs without end",
     body: "function again() { return Promise.resolve().then(again); } again();",
     naive: "hangs",
   },
-  { name: "a timer without end", body: "function again() { setTimeout(again, 0); } again();", naive: "hangs" },
+  {
+    name: "a timer without end",
+    body: "function again() { setTimeout(again, 0); } again();",
+    naive: "hangs",
+  },
 
   // Changes to what others share.
-  { name: "Object.prototype over the document", body: "Object.getPrototypeOf(doc).polluted = 1;", naive: "pollutes" },
-  { name: "Array.prototype over the document", body: "Object.getPrototypeOf(doc.tags).polluted = 1;", naive: "pollutes" },
-  { name: "Function.prototype over a helper", body: "Object.getPrototypeOf(emit).polluted = 1;", naive: "pollutes" },
+  {
+    name: "Object.prototype over the document",
+    body: "Object.getPrototypeOf(doc).polluted = 1;",
+    naive: "pollutes",
+  },
+  {
+    name: "Array.prototype over the document",
+    body: "Object.getPrototypeOf(doc.tags).polluted = 1;",
+    naive: "pollutes",
+  },
+  {
+    name: "Function.prototype over a helper",
+    body: "Object.getPrototypeOf(emit).polluted = 1;",
+    naive: "pollutes",
+  },
   {
     name: "Object.prototype by __defineGetter__",
     body: 'Object.getPrototypeOf(Object.getPrototypeOf(emit)).__defineGetter__("polluted", function () { return 1; });',

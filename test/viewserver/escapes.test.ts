@@ -11,7 +11,11 @@ import { runProgram } from "./serving.js";
 const DOC = '{"_id":"x","tags":["a","b"],"o":{"p":1}}';
 
 async function naiveChild(source: string): Promise<number | string | null> {
-  const child = spawn(process.execPath, [path.join(import.meta.dirname, "naive.js"), "--attack", source], { stdio: "ignore" });
+  const child = spawn(
+    process.execPath,
+    [path.join(import.meta.dirname, "naive.js"), "--attack", source],
+    { stdio: "ignore" },
+  );
   return new Promise((resolve) => {
     const timer = globalThis.setTimeout(() => child.kill("SIGKILL"), 5000);
     child.on("exit", (code, signal) => {
@@ -74,7 +78,9 @@ describe.each(attacks.map((a) => [a.name, a] as const))("%s", (_name, attack) =>
     const session = new Session();
     session.handle('["reset"]');
     const added = session.handle(JSON.stringify(["add_fun", source])).output;
-    session.handle(JSON.stringify(["add_fun", "function (doc) { emit(doc.polluted, doc.tags.polluted); }"]));
+    session.handle(
+      JSON.stringify(["add_fun", "function (doc) { emit(doc.polluted, doc.tags.polluted); }"]),
+    );
     const replies: string[] = [];
     for (let i = 0; i < 3; i++) {
       replies.push(session.mapDocument(DOC));
@@ -157,15 +163,24 @@ describe("what one function does to its globals", () => {
     ["JSON.stringify", 'try { JSON.stringify = function () { return "forged"; } } catch (e) {}'],
     ["Object.prototype.toJSON", "Object.prototype.toJSON = function () { return 1; };"],
     ["Array.prototype.toJSON", "Array.prototype.toJSON = function () { return 1; };"],
-    ["a setter for index 0", "Object.defineProperty(Array.prototype, '0', { set: function () {}, configurable: true });"],
-    ["a getter on Object.prototype", "Object.defineProperty(Object.prototype, 'kind', { get: function () { return 1; }, configurable: true });"],
+    [
+      "a setter for index 0",
+      "Object.defineProperty(Array.prototype, '0', { set: function () {}, configurable: true });",
+    ],
+    [
+      "a getter on Object.prototype",
+      "Object.defineProperty(Object.prototype, 'kind', { get: function () { return 1; }, configurable: true });",
+    ],
     ["Symbol.iterator of arrays", "Array.prototype[Symbol.iterator] = function () { throw 1; };"],
     ["Function.prototype.call", "Function.prototype.call = Function.prototype.apply = null;"],
     ["String.prototype.toString", "String.prototype.toString = function () { return 'x'; };"],
     ["Error.prototype.toString", "Error.prototype.toString = function () { return 'x'; };"],
     ["emit, sum and log", "emit2 = emit; emit = sum = log = null; emit = emit2;"],
   ])("%s: is not seen by another", (_name, code) => {
-    const session = two(`function (doc) { ${code} emit("own", [1]); }`, 'function (doc) { var a = []; a.push([doc.k]); emit(a, {s: sum([1, 2])}); }');
+    const session = two(
+      `function (doc) { ${code} emit("own", [1]); }`,
+      "function (doc) { var a = []; a.push([doc.k]); emit(a, {s: sum([1, 2])}); }",
+    );
 
     for (let i = 0; i < 3; i++) {
       const [own, other] = JSON.parse(session.mapDocument('{"k":7}')) as unknown[][];
@@ -184,7 +199,10 @@ describe("what one function does to its globals", () => {
   });
 
   test("globals are gone after a reset", () => {
-    const session = two("function (doc) { g = 1; Object.prototype.h = 1; emit(g, null); }", "function (doc) {}");
+    const session = two(
+      "function (doc) { g = 1; Object.prototype.h = 1; emit(g, null); }",
+      "function (doc) {}",
+    );
     session.mapDocument("{}");
     session.handle('["reset"]');
     session.handle(JSON.stringify(["add_fun", "function (doc) { emit(typeof g, ({}).h); }"]));
@@ -197,7 +215,9 @@ describe("bombs", () => {
   const map = (body: string): string => {
     const session = new Session({ rowsMax: 1000, outputCharsMax: 100_000 });
     session.handle('["reset"]');
-    session.handle(JSON.stringify(["add_fun", `function (doc) { if (doc.bomb) { ${body} } emit(1, 1); }`]));
+    session.handle(
+      JSON.stringify(["add_fun", `function (doc) { if (doc.bomb) { ${body} } emit(1, 1); }`]),
+    );
     session.handle(JSON.stringify(["add_fun", "function (doc) { emit(2, 2); }"]));
     const reply = session.mapDocument('{"_id":"x","bomb":true}');
     expect(session.mapDocument('{"_id":"y"}')).toBe("[[[1,1]],[[2,2]]]");
@@ -211,24 +231,46 @@ describe("bombs", () => {
     ["a buffer that cannot be", "new ArrayBuffer(1e15);"],
     ["an emitted string beyond the output limit", 'emit("x".repeat(200000), 1);'],
     ["rows beyond the limit", "for (var i = 0; i < 2000; i++) emit(i, null);"],
-    ["rows beyond the limit, errors swallowed", "for (var i = 0; i < 2000; i++) try { emit(i, null) } catch (e) {}"],
-    ["an array nested deeper than the stack", "var a = []; for (var i = 0; i < 1e6; i++) a = [a]; emit(a, 1);"],
+    [
+      "rows beyond the limit, errors swallowed",
+      "for (var i = 0; i < 2000; i++) try { emit(i, null) } catch (e) {}",
+    ],
+    [
+      "an array nested deeper than the stack",
+      "var a = []; for (var i = 0; i < 1e6; i++) a = [a]; emit(a, 1);",
+    ],
     ["a cycle", "var o = {}; o.o = o; emit(o, 1);"],
     ["a getter that calls itself", "emit({ get a() { return this.a; } }, 1);"],
-    ["a toJSON that calls itself", "var o = { toJSON: function () { return o; } }; o.x = { toJSON: function () { return JSON.stringify(o.x); } }; emit(o.x, 1);"],
+    [
+      "a toJSON that calls itself",
+      "var o = { toJSON: function () { return o; } }; o.x = { toJSON: function () { return JSON.stringify(o.x); } }; emit(o.x, 1);",
+    ],
     ["recursion without end", "(function f() { f(); })();"],
-    ["a proxy without end", "var p = new Proxy({}, { ownKeys: function () { throw new Error('no'); } }); emit(p, 1);"],
+    [
+      "a proxy without end",
+      "var p = new Proxy({}, { ownKeys: function () { throw new Error('no'); } }); emit(p, 1);",
+    ],
     ["JSON text that cannot be parsed", 'JSON.parse("[".repeat(1e6));'],
   ])("%s costs only its own document and function", (_name, body) => {
     expect(map(body)).toBe("[[],[[2,2]]]");
   });
 
   test.each([
-    ["arrays that fill the heap", "var a = []; while (true) a.push(new Array(1e5).fill(a.length));"],
+    [
+      "arrays that fill the heap",
+      "var a = []; while (true) a.push(new Array(1e5).fill(a.length));",
+    ],
     ["rows that double", "var a = [1]; while (true) a = [a, a, new Array(1e5).fill(1)];"],
-    ["a Map that fills the heap", "var m = new Map(); for (var i = 0; ; i++) m.set(i, new Array(1e5).fill(i));"],
+    [
+      "a Map that fills the heap",
+      "var m = new Map(); for (var i = 0; ; i++) m.set(i, new Array(1e5).fill(i));",
+    ],
   ])("%s: kills its own server process, which says nothing wrong", async (_name, body) => {
-    const input = ['["reset"]', JSON.stringify(["add_fun", `function (doc) { ${body} }`]), '["map_doc",{"_id":"x"}]'];
+    const input = [
+      '["reset"]',
+      JSON.stringify(["add_fun", `function (doc) { ${body} }`]),
+      '["map_doc",{"_id":"x"}]',
+    ];
     const { stdout, exit } = await runProgram(input.map((l) => l + "\n").join(""), {
       nodeArgs: ["--max-old-space-size=32"],
       timeoutMs: 50_000,
@@ -242,13 +284,26 @@ describe("bombs", () => {
   test.each([
     ["an endless loop", "while (true) ;"],
     ["a regular expression that backtracks for ever", '/^(a+)+$/.test("a".repeat(60) + "b");'],
-  ])("%s: is stopped by whoever started the server, after the earlier replies came", async (_name, body) => {
-    const input = ['["reset"]', JSON.stringify(["add_fun", `function (doc) { ${body} }`]), '["map_doc",{"_id":"x"}]'];
-    const { stdout, exit } = await runProgram(input.slice(0, 2).map((l) => Buffer.from(l + "\n")).concat(Buffer.from(`${input[2] ?? ""}\n`)), {
-      timeoutMs: 4000,
-    });
+  ])(
+    "%s: is stopped by whoever started the server, after the earlier replies came",
+    async (_name, body) => {
+      const input = [
+        '["reset"]',
+        JSON.stringify(["add_fun", `function (doc) { ${body} }`]),
+        '["map_doc",{"_id":"x"}]',
+      ];
+      const { stdout, exit } = await runProgram(
+        input
+          .slice(0, 2)
+          .map((l) => Buffer.from(l + "\n"))
+          .concat(Buffer.from(`${input[2] ?? ""}\n`)),
+        {
+          timeoutMs: 4000,
+        },
+      );
 
-    expect(exit).toBe("SIGKILL");
-    expect("true\ntrue\n".startsWith(stdout)).toBe(true);
-  });
+      expect(exit).toBe("SIGKILL");
+      expect("true\ntrue\n".startsWith(stdout)).toBe(true);
+    },
+  );
 });

@@ -53,7 +53,12 @@ const COMMANDS: readonly unknown[] = [
   ["add_lib", { m: "exports.v = 1" }],
   ["add_lib", 3],
   ["add_fun", null],
-  ["ddoc", "new", "_design/t", { shows: { s: "function(d, r){ return d }" }, filters: { f: "function(d){ return d.a }" } }],
+  [
+    "ddoc",
+    "new",
+    "_design/t",
+    { shows: { s: "function(d, r){ return d }" }, filters: { f: "function(d){ return d.a }" } },
+  ],
   ["ddoc", "_design/t", ["shows", "s"], [{ a: 1 }, {}]],
   ["ddoc", "_design/t", ["filters", "f"], [[{ a: 1 }, { a: 0 }], {}]],
   ["ddoc", "_design/t", ["filters", "f"], [null]],
@@ -89,17 +94,34 @@ function randomValue(r: Random, depth: number): unknown {
       return r.of([0, -0, 1, -1.5, 1e21, 2 ** 53 + 1, 1e-7]);
     case 3:
     case 4:
-      return r.of(["", "a", "map_doc", "\u0000", "\ud800", "😀", "\u2028", "__proto__", "constructor", "fatal", "error", "x".repeat(500)]);
+      return r.of([
+        "",
+        "a",
+        "map_doc",
+        "\u0000",
+        "\ud800",
+        "😀",
+        "\u2028",
+        "__proto__",
+        "constructor",
+        "fatal",
+        "error",
+        "x".repeat(500),
+      ]);
     case 5:
       return Array.from({ length: r.below(4) }, () => randomValue(r, depth + 1));
     default: {
       const o: Record<string, unknown> = {};
       for (let i = r.below(4); i > 0; i--) {
-        Object.defineProperty(o, r.of(["_id", "a", "b", "__proto__", "toJSON", "constructor", "length", "0"]), {
-          value: randomValue(r, depth + 1),
-          enumerable: true,
-          configurable: true,
-        });
+        Object.defineProperty(
+          o,
+          r.of(["_id", "a", "b", "__proto__", "toJSON", "constructor", "length", "0"]),
+          {
+            value: randomValue(r, depth + 1),
+            enumerable: true,
+            configurable: true,
+          },
+        );
       }
       return o;
     }
@@ -124,7 +146,10 @@ function randomLine(r: Random): string {
         line = line.slice(0, at) + line.charAt(at) + line.slice(at);
         break;
       case 2:
-        line = line.slice(0, at) + r.of(['"', "[", "]", "{", "}", ",", ":", "\\", "\u0000", "0", " ", "é"]) + line.slice(at + 1);
+        line =
+          line.slice(0, at) +
+          r.of(['"', "[", "]", "{", "}", ",", ":", "\\", "\u0000", "0", " ", "é"]) +
+          line.slice(at + 1);
         break;
       default:
         line = line.slice(0, at + 1);
@@ -136,7 +161,13 @@ function randomLine(r: Random): string {
 test("every line gets exactly one reply, after its log lines, or ends the server", () => {
   const r = new Random(SEED);
   const fresh = (): Session => {
-    const session = new Session({ mode: "stock", rows: { read: () => r.of(['["list_end"]', '["list_row",{}]', undefined, "x"]), write: () => undefined } });
+    const session = new Session({
+      mode: "stock",
+      rows: {
+        read: () => r.of(['["list_end"]', '["list_row",{}]', undefined, "x"]),
+        write: () => undefined,
+      },
+    });
     session.handle('["reset"]');
     session.handle(JSON.stringify(["add_fun", FUNCTIONS[0]]));
     session.handle(JSON.stringify(["add_fun", FUNCTIONS[1]]));
@@ -158,14 +189,17 @@ test("every line gets exactly one reply, after its log lines, or ends the server
         return false;
       }
     })();
-    if (isJson !== (reply !== undefined)) throw new Error(`line ${i}: ${line} was answered ${String(reply)}`);
+    if (isJson !== (reply !== undefined))
+      throw new Error(`line ${i}: ${line} was answered ${String(reply)}`);
     if (!isJson && exit === undefined) throw new Error(`line ${i} did not end the server: ${line}`);
     if (reply !== undefined) {
       const value = JSON.parse(reply) as unknown;
-      if (Array.isArray(value) && value[0] === "log") throw new Error(`line ${i}: only logs for ${line}`);
+      if (Array.isArray(value) && value[0] === "log")
+        throw new Error(`line ${i}: only logs for ${line}`);
       for (const log of lines) {
         const [name, text, ...rest] = JSON.parse(log) as unknown[];
-        if (name !== "log" || typeof text !== "string" || rest.length > 0) throw new Error(`line ${i}: ${log} for ${line}`);
+        if (name !== "log" || typeof text !== "string" || rest.length > 0)
+          throw new Error(`line ${i}: ${log} for ${line}`);
       }
     }
     // The program would end here; a session can go on, and must.
@@ -184,11 +218,12 @@ describe("chunks", () => {
       if (round % 3 === 0) lines.push(randomLine(r));
       let bytes = Buffer.from(lines.join("\n") + "\n");
       // Bytes that are no UTF-8, and sometimes half a line at the end.
-      if (round % 2 === 0) for (let n = 0; n < 3; n++) bytes[bytes.indexOf("x") < 0 ? 9 : bytes.indexOf("x")] = 0xff;
+      if (round % 2 === 0)
+        for (let n = 0; n < 3; n++) bytes[bytes.indexOf("x") < 0 ? 9 : bytes.indexOf("x")] = 0xff;
       if (round % 5 === 0) bytes = bytes.subarray(0, bytes.length - r.below(30));
       const whole = serveBytes([bytes]);
       const chunks: Buffer[] = [];
-      for (let at = 0; at < bytes.length; ) {
+      for (let at = 0; at < bytes.length;) {
         const n = 1 + r.below(r.of([1, 5, 300]));
         chunks.push(bytes.subarray(at, at + n));
         at += n;
@@ -199,7 +234,10 @@ describe("chunks", () => {
   });
 
   test("half a line at the end is not answered and exits with 1", () => {
-    expect(serveBytes([Buffer.from('["reset"]\n["reset"]')])).toMatchObject({ stdout: "true\n", exit: 1 });
+    expect(serveBytes([Buffer.from('["reset"]\n["reset"]')])).toMatchObject({
+      stdout: "true\n",
+      exit: 1,
+    });
   });
 
   test("nothing at all exits with 0", () => {

@@ -36,7 +36,10 @@ function check({ answers, lines }: Transcript, got: readonly unknown[], exit: un
   const shapes = got.map(shape);
   const wanted = [spidermonkey, quickjs].map((a) => a.replies.map(shape));
   expect(wanted).toContainEqual(shapes);
-  if (JSON.stringify(spidermonkey) === JSON.stringify(quickjs) && !/error|raised/.test(JSON.stringify(spidermonkey))) {
+  if (
+    JSON.stringify(spidermonkey) === JSON.stringify(quickjs) &&
+    !/error|raised/.test(JSON.stringify(spidermonkey))
+  ) {
     expect(got).toEqual(spidermonkey.replies);
   }
   const badJson = lines.some((l) => l === '["map_doc"');
@@ -67,8 +70,11 @@ const cases = (golden("cases/cases.json") as Case[]).filter((c) => c.area === "p
 function chunksOf(c: Case): Uint8Array[] {
   if (c.stdin !== undefined) return [Buffer.from(c.stdin)];
   if (c.stdin_js !== undefined) return [Buffer.from((0, eval)(c.stdin_js) as string)];
-  if (c.protocol_lines !== undefined) return [Buffer.from(c.protocol_lines.map((l) => l + "\n").join(""))];
-  return (c.stdin_chunks ?? []).map((x) => (x.text === undefined ? Buffer.from(x.hex ?? "", "hex") : Buffer.from(x.text)));
+  if (c.protocol_lines !== undefined)
+    return [Buffer.from(c.protocol_lines.map((l) => l + "\n").join(""))];
+  return (c.stdin_chunks ?? []).map((x) =>
+    x.text === undefined ? Buffer.from(x.hex ?? "", "hex") : Buffer.from(x.text),
+  );
 }
 
 function find(id: string): Case {
@@ -77,18 +83,26 @@ function find(id: string): Case {
   return found;
 }
 
-function answer(id: string, mode: "stock" | "lenient" = "stock"): { lines: unknown[]; exit: unknown; stderr: string } {
+function answer(
+  id: string,
+  mode: "stock" | "lenient" = "stock",
+): { lines: unknown[]; exit: unknown; stderr: string } {
   const { stdout, exit, stderr } = serveBytes(chunksOf(find(id)), { mode });
   return { lines: replies(stdout), exit, stderr };
 }
 
 describe("faults that people met", () => {
-  test.each(cases.filter((c) => c.expected?.stdout).map((c) => [c.id, c] as const))("%s", (_id, c) => {
-    const { stdout, exit } = serveBytes(chunksOf(c));
+  test.each(cases.filter((c) => c.expected?.stdout).map((c) => [c.id, c] as const))(
+    "%s",
+    (_id, c) => {
+      const { stdout, exit } = serveBytes(chunksOf(c));
 
-    expect(replies(stdout).map(shape)).toEqual(c.expected?.stdout?.map((l) => shape(JSON.parse(l))));
-    expect(exit).toBe(c.expected?.exit);
-  });
+      expect(replies(stdout).map(shape)).toEqual(
+        c.expected?.stdout?.map((l) => shape(JSON.parse(l))),
+      );
+      expect(exit).toBe(c.expected?.exit);
+    },
+  );
 
   test("a blank line ends the server in peace", () => {
     expect(answer("p-blank-line")).toEqual({ lines: [true], exit: 0, stderr: "" });
@@ -113,51 +127,88 @@ describe("faults that people met", () => {
   test("a function that does not compile takes no slot, and its error has line, column and text", () => {
     const { lines } = answer("p-add-fun-syntax");
 
-    expect(lines).toEqual([true, ["error", "compilation_error", expect.any(String)], true, [[["a", 1]]]]);
-    expect((lines[1] as string[])[2]).toMatch(/line 1, column 21: function\(doc\)\{ emit\( \(function/);
+    expect(lines).toEqual([
+      true,
+      ["error", "compilation_error", expect.any(String)],
+      true,
+      [[["a", 1]]],
+    ]);
+    expect((lines[1] as string[])[2]).toMatch(
+      /line 1, column 21: function\(doc\)\{ emit\( \(function/,
+    );
   });
 
   test("throw null fails the command as in the stock engines, and only its document when lenient", () => {
     expect(answer("p-throw-null").lines.slice(2)).toEqual([["error", "TypeError", {}], true]);
-    expect(answer("p-throw-null", "lenient").lines.slice(2)).toEqual([["log", expect.stringContaining("null")], [[]], true]);
+    expect(answer("p-throw-null", "lenient").lines.slice(2)).toEqual([
+      ["log", expect.stringContaining("null")],
+      [[]],
+      true,
+    ]);
   });
 
   test("a fatal array is answered, then the process ends without reading on", () => {
-    expect(answer("p-throw-fatal-array")).toMatchObject({ lines: [true, true, ["error", "my_key", "my reason"]], exit: 255 });
+    expect(answer("p-throw-fatal-array")).toMatchObject({
+      lines: [true, true, ["error", "my_key", "my reason"]],
+      exit: 255,
+    });
   });
 
-  test.each(["p-cyclic", "p-bigint"])("%s: an error line, or lenient a log with the document's id", (id) => {
-    const stock = answer(id).lines;
-    const lenient = answer(id, "lenient").lines;
+  test.each(["p-cyclic", "p-bigint"])(
+    "%s: an error line, or lenient a log with the document's id",
+    (id) => {
+      const stock = answer(id).lines;
+      const lenient = answer(id, "lenient").lines;
 
-    expect(stock[2]).toEqual(["error", "TypeError", {}]);
-    expect(stock.at(-1)).toBe(true);
-    expect(lenient.slice(2, 4)).toEqual([["log", expect.stringContaining("doc._id x")], [[]]]);
-    expect(lenient.at(-1)).toBe(true);
-  });
+      expect(stock[2]).toEqual(["error", "TypeError", {}]);
+      expect(stock.at(-1)).toBe(true);
+      expect(lenient.slice(2, 4)).toEqual([["log", expect.stringContaining("doc._id x")], [[]]]);
+      expect(lenient.at(-1)).toBe(true);
+    },
+  );
 
   test("runaway recursion costs its own document", () => {
-    expect(answer("p-recursion").lines.slice(2)).toEqual([["log", expect.stringContaining("doc._id x")], [[]], [[[1, 1]]]]);
+    expect(answer("p-recursion").lines.slice(2)).toEqual([
+      ["log", expect.stringContaining("doc._id x")],
+      [[]],
+      [[[1, 1]]],
+    ]);
   });
 
   test("bytes that are not UTF-8 become U+FFFD", () => {
-    expect(answer("p-invalid-utf8-in").lines).toEqual([true, true, [[[4, "a\ufffd\ufffdb"]]], true]);
+    expect(answer("p-invalid-utf8-in").lines).toEqual([
+      true,
+      true,
+      [[[4, "a\ufffd\ufffdb"]]],
+      true,
+    ]);
   });
 
   test("a reduce that gives nothing, NaN or throws is null in its place", () => {
-    expect(answer("p-reduce-null-results").lines).toEqual([true, ["log", expect.any(String)], [true, [null, null, null, 1]]]);
+    expect(answer("p-reduce-null-results").lines).toEqual([
+      true,
+      ["log", expect.any(String)],
+      [true, [null, null, null, 1]],
+    ]);
   });
 
   test("the reduce limit works with a host that names no numbers", () => {
     const { lines } = answer("p-reduce-limit-on");
 
-    expect(lines[1]).toEqual(["error", "reduce_overflow_error", expect.stringContaining("input size: 10487 output size: 6193")]);
+    expect(lines[1]).toEqual([
+      "error",
+      "reduce_overflow_error",
+      expect.stringContaining("input size: 10487 output size: 6193"),
+    ]);
     expect(((lines[2] as [boolean, string[][]])[1][0] as string[]).length).toBe(20);
   });
 
-  test.each(["p-lib-missing", "p-lib-reset-clears"])("%s: the document is skipped with a log", (id) => {
-    expect(answer(id).lines.map(shape)).toEqual(expect.arrayContaining([["log"], [[]]]));
-  });
+  test.each(["p-lib-missing", "p-lib-reset-clears"])(
+    "%s: the document is skipped with a log",
+    (id) => {
+      expect(answer(id).lines.map(shape)).toEqual(expect.arrayContaining([["log"], [[]]]));
+    },
+  );
 
   test("no global survives a reset", () => {
     expect(answer("p-globals-isolated-by-reset").lines.at(-1)).toEqual([[["undefined", 1]]]);
@@ -177,7 +228,11 @@ describe("faults that people met", () => {
   });
 
   test("getRow in a map function throws, and the next command is answered", () => {
-    expect(answer("p-getrow-in-map").lines.slice(2)).toEqual([["log", expect.any(String)], [[]], true]);
+    expect(answer("p-getrow-in-map").lines.slice(2)).toEqual([
+      ["log", expect.any(String)],
+      [[]],
+      true,
+    ]);
   });
 
   test("a hundred thousand rows are one line", () => {
@@ -194,13 +249,24 @@ describe("faults that people met", () => {
   });
 
   test("a function that the design document lacks is an error each time", () => {
-    expect(answer("p-ddoc-missing-function").lines.map(shape)).toEqual([true, true, ["error", "TypeError"], ["error", "TypeError"], true]);
+    expect(answer("p-ddoc-missing-function").lines.map(shape)).toEqual([
+      true,
+      true,
+      ["error", "TypeError"],
+      ["error", "TypeError"],
+      true,
+    ]);
   });
 
   test("a map function that eats memory kills its own server, with no stray reply", async () => {
     // The recorded case joins empty arrays, for which V8 needs next to no memory; this one really eats.
     const bomb = "function(doc){ var a=[]; while(true) a.push(new Array(1e5).fill(a.length)); }";
-    const lines = ['["reset"]', JSON.stringify(["add_fun", bomb]), '["map_doc",{"_id":"x"}]', '["reset"]'];
+    const lines = [
+      '["reset"]',
+      JSON.stringify(["add_fun", bomb]),
+      '["map_doc",{"_id":"x"}]',
+      '["reset"]',
+    ];
     const { stdout, exit } = await runProgram(lines.map((l) => l + "\n").join(""), {
       nodeArgs: ["--max-old-space-size=32"],
       timeoutMs: 50_000,

@@ -23,7 +23,11 @@ async function lineOf(child: ChildProcessWithoutNullStreams): Promise<string> {
 test("a host that waits for each reply gets each reply", async () => {
   const child = start();
   const answers: string[] = [];
-  for (const line of ['["reset"]', '["add_fun","function(d){emit(d.n,1)}"]', ...Array.from({ length: 50 }, (_, n) => `["map_doc",{"n":${n}}]`)]) {
+  for (const line of [
+    '["reset"]',
+    '["add_fun","function(d){emit(d.n,1)}"]',
+    ...Array.from({ length: 50 }, (_, n) => `["map_doc",{"n":${n}}]`),
+  ]) {
     child.stdin.write(`${line}\n`);
     answers.push(await lineOf(child));
   }
@@ -37,14 +41,20 @@ test("a host that waits for each reply gets each reply", async () => {
 
 test("a running list reads its rows from the pipe", async () => {
   const child = start();
-  const ddoc = { lists: { l: "function(){ var r, n = 0; while (r = getRow()) { n++; send(r.key) } return String(n) }" } };
+  const ddoc = {
+    lists: {
+      l: "function(){ var r, n = 0; while (r = getRow()) { n++; send(r.key) } return String(n) }",
+    },
+  };
   const ask = async (command: unknown): Promise<string> => {
     child.stdin.write(JSON.stringify(command) + "\n");
     return lineOf(child);
   };
 
   expect(await ask(["ddoc", "new", "_design/t", ddoc])).toBe("true\n");
-  expect(await ask(["ddoc", "_design/t", ["lists", "l"], [{}, {}]])).toBe('["start",[],{"headers":{}}]\n');
+  expect(await ask(["ddoc", "_design/t", ["lists", "l"], [{}, {}]])).toBe(
+    '["start",[],{"headers":{}}]\n',
+  );
   expect(await ask(["list_row", { key: "a" }])).toBe('["chunks",["a"]]\n');
   expect(await ask(["list_end"])).toBe('["end",["1"]]\n');
   expect(await ask(["reset"])).toBe("true\n");
@@ -77,7 +87,8 @@ test("a line of many megabytes is one command", async () => {
 });
 
 test("options: named functions when lenient, limits, and a usage text for mistakes", async () => {
-  const input = '["reset"]\n["add_fun","function f(d){for(var i=0;i<d.n;i++)emit(i,1)}"]\n["map_doc",{"n":2}]\n["map_doc",{"n":3}]\n';
+  const input =
+    '["reset"]\n["add_fun","function f(d){for(var i=0;i<d.n;i++)emit(i,1)}"]\n["map_doc",{"n":2}]\n["map_doc",{"n":3}]\n';
   const lenient = await runProgram(input, { args: ["--lenient", "--rows-max", "2"] });
   const unknown = await runProgram("", { args: ["--nope"] });
   const wrong = await runProgram("", { args: ["--rows-max", "many"] });
@@ -92,11 +103,17 @@ test("options: named functions when lenient, limits, and a usage text for mistak
 });
 
 test("it runs behind node's permission flag, with read access to the package folder only", async () => {
-  const flag = Number(process.versions.node.split(".")[0]) >= 23 ? "--permission" : "--experimental-permission";
+  const flag =
+    Number(process.versions.node.split(".")[0]) >= 23
+      ? "--permission"
+      : "--experimental-permission";
   const root = path.join(import.meta.dirname, "../../..");
-  const { stdout, exit } = await runProgram('["reset"]\n["add_fun","function(d){emit(d.n,1)}"]\n["map_doc",{"n":2}]\n', {
-    nodeArgs: [flag, `--allow-fs-read=${root}/*`, "--disallow-code-generation-from-strings"],
-  });
+  const { stdout, exit } = await runProgram(
+    '["reset"]\n["add_fun","function(d){emit(d.n,1)}"]\n["map_doc",{"n":2}]\n',
+    {
+      nodeArgs: [flag, `--allow-fs-read=${root}/*`, "--disallow-code-generation-from-strings"],
+    },
+  );
 
   expect(stdout).toBe("true\ntrue\n[[[2,1]]]\n");
   expect(exit).toBe(0);

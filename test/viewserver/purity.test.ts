@@ -113,11 +113,23 @@ describe("random functions", () => {
   const name = fc.constantFrom("doc", "o", "a", "x");
   const path = fc.oneof(
     name,
-    fc.tuple(name, fc.constantFrom(".o", ".list", ".n", "[0]", ".o.p", ".list[0]", '["o"]', "?.o")).map(([n, p]) => n + p),
+    fc
+      .tuple(name, fc.constantFrom(".o", ".list", ".n", "[0]", ".o.p", ".list[0]", '["o"]', "?.o"))
+      .map(([n, p]) => n + p),
   );
   const value = fc.oneof(
     path,
-    fc.constantFrom("1", '"s"', "[]", "{}", "[doc]", "{d: doc}", "new Array(2)", "Object.keys(doc)", "function (y) { return y }"),
+    fc.constantFrom(
+      "1",
+      '"s"',
+      "[]",
+      "{}",
+      "[doc]",
+      "{d: doc}",
+      "new Array(2)",
+      "Object.keys(doc)",
+      "function (y) { return y }",
+    ),
   );
   const statement = fc.oneof(
     fc.tuple(path, value).map(([p, v]) => `${p.replace("?.", ".")} = ${v};`),
@@ -128,14 +140,18 @@ describe("random functions", () => {
     path.map((p) => `for (var i in ${p}) x = ${p}[i];`),
     path.map((p) => `for (x of ${p}) emit(x, a);`),
     path.map((p) => `${p}.forEach(function (y) { x = y; emit(y, o); });`),
-    fc.tuple(path, path).map(([p, q]) => `(function (y) { ${p.includes("?") ? "x" : p} = y; })(${q});`),
+    fc
+      .tuple(path, path)
+      .map(([p, q]) => `(function (y) { ${p.includes("?") ? "x" : p} = y; })(${q});`),
     path.map((p) => `Object.assign(${p}, {z: 1});`),
     fc.tuple(path, path).map(([p, q]) => `[${p.replace("?.", ".")}] = [${q}];`),
   );
-  const program = fc.array(statement, { minLength: 1, maxLength: 6 }).map(
-    (statements) =>
-      `function (doc) { var o = {}, a = [], x; ${statements.map((s) => `try { ${s} } catch (e) { emit("e"); }`).join(" ")} }`,
-  );
+  const program = fc
+    .array(statement, { minLength: 1, maxLength: 6 })
+    .map(
+      (statements) =>
+        `function (doc) { var o = {}, a = [], x; ${statements.map((s) => `try { ${s} } catch (e) { emit("e"); }`).join(" ")} }`,
+    );
   const DOC = '{"n":1,"list":[{"q":1},2],"o":{"p":{"r":1}}}';
 
   function mapped(source: string, forceFreeze: boolean): string {

@@ -18,7 +18,10 @@ export function golden(name: string): unknown {
 }
 
 /** Feeds the chunks one read at a time, then the end. */
-export function serveBytes(chunks: readonly Uint8Array[], options: SessionOptions = { mode: "stock" }): Served {
+export function serveBytes(
+  chunks: readonly Uint8Array[],
+  options: SessionOptions = { mode: "stock" },
+): Served {
   let stdout = "";
   let stderr = "";
   const decoder = new TextDecoder();
@@ -65,7 +68,9 @@ export interface Child {
 /** The compiled program; killed after `timeoutMs`, which shows as exit "SIGKILL". */
 export function runProgram(input: string | readonly Uint8Array[], o: Child = {}): Promise<Served> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [...(o.nodeArgs ?? []), MAIN, ...(o.args ?? [])], { env: {} });
+    const child = spawn(process.execPath, [...(o.nodeArgs ?? []), MAIN, ...(o.args ?? [])], {
+      env: {},
+    });
     let stdout = "";
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));

@@ -22,7 +22,9 @@ describe("mapDocument", () => {
   test("refuses what is not JSON with a code", () => {
     const session = sessionWith("function(d){emit(d.k,1)}");
 
-    expect(() => session.mapDocument("{")).toThrow(expect.objectContaining({ code: "VIEWSERVER_NOT_JSON" }));
+    expect(() => session.mapDocument("{")).toThrow(
+      expect.objectContaining({ code: "VIEWSERVER_NOT_JSON" }),
+    );
   });
 
   test("refuses to work when disposed", () => {
@@ -30,7 +32,9 @@ describe("mapDocument", () => {
     session.dispose();
     session.dispose();
 
-    expect(() => session.handle('["reset"]')).toThrow(expect.objectContaining({ code: "VIEWSERVER_DISPOSED" }));
+    expect(() => session.handle('["reset"]')).toThrow(
+      expect.objectContaining({ code: "VIEWSERVER_DISPOSED" }),
+    );
     expect(() => session.reduce([], "[]")).toThrow(ViewServerError);
   });
 
@@ -45,18 +49,22 @@ describe("mapDocument", () => {
     const session = sessionWith("function(d){ emit(1, 10n) }", "function(d){ emit(2) }");
 
     expect(session.mapDocument('{"_id":"x"}')).toBe("[[],[[2,null]]]");
-    expect(session.takeLogs()).toEqual([expect.objectContaining({ kind: "exception", fn: 0, name: "TypeError", docId: "x" })]);
+    expect(session.takeLogs()).toEqual([
+      expect.objectContaining({ kind: "exception", fn: 0, name: "TypeError", docId: "x" }),
+    ]);
   });
 
-  test.each(["async function(d){}", "function(d){ import('x') }", "function(d){ (async () => 1)() }", "async d => 1"])(
-    "refuses %s with a reason",
-    (source) => {
-      const error = new Session().compileCheck(source);
+  test.each([
+    "async function(d){}",
+    "function(d){ import('x') }",
+    "function(d){ (async () => 1)() }",
+    "async d => 1",
+  ])("refuses %s with a reason", (source) => {
+    const error = new Session().compileCheck(source);
 
-      expect(error?.message).toMatch(/not available in a view/);
-      expect(error?.line).toBe(1);
-    },
-  );
+    expect(error?.message).toMatch(/not available in a view/);
+    expect(error?.line).toBe(1);
+  });
 });
 
 describe("sources", () => {
@@ -86,19 +94,31 @@ describe("sources", () => {
     expect(value(source)).toBe("[[[1,1]]]");
   });
 
-  test.each(["function(doc){ emit(1) }; 7", "1", "({})", "'x'", "", " ", "var f = function(doc){}", "nope", "function(doc){", "oops function(doc){}"])(
-    "%j is refused",
-    (source) => {
-      const reply = JSON.parse(new Session().handle(JSON.stringify(["add_fun", source])).output) as string[];
+  test.each([
+    "function(doc){ emit(1) }; 7",
+    "1",
+    "({})",
+    "'x'",
+    "",
+    " ",
+    "var f = function(doc){}",
+    "nope",
+    "function(doc){",
+    "oops function(doc){}",
+  ])("%j is refused", (source) => {
+    const reply = JSON.parse(
+      new Session().handle(JSON.stringify(["add_fun", source])).output,
+    ) as string[];
 
-      expect(reply[0]).toBe("error");
-    },
-  );
+    expect(reply[0]).toBe("error");
+  });
 
   test("names are refused in stock mode, as both engines do", () => {
     const reply = new Session({ mode: "stock" }).handle('["add_fun","function f(d){}"]').output;
 
-    expect(reply).toBe('["error","compilation_error","Expression does not eval to a function. (function f(d){})"]\n');
+    expect(reply).toBe(
+      '["error","compilation_error","Expression does not eval to a function. (function f(d){})"]\n',
+    );
   });
 
   test("a syntax error has line, column and the line itself", () => {
@@ -113,7 +133,10 @@ describe("sources", () => {
 
 describe("logs", () => {
   test("carry the function's number, and keep their order", () => {
-    const session = sessionWith("function(d){ log(1); log({a: 1}) }", "function(d){ log('two'); throw new Error('boo') }");
+    const session = sessionWith(
+      "function(d){ log(1); log({a: 1}) }",
+      "function(d){ log('two'); throw new Error('boo') }",
+    );
     session.mapDocument('{"_id":"x"}');
 
     expect(session.takeLogs()).toEqual([
@@ -134,7 +157,9 @@ describe("logs", () => {
 
   test("are limited per document, in number and length", () => {
     const session = new Session({ logLinesMax: 2, logCharsMax: 5 });
-    session.handle('["add_fun","function(d){ for (var i = 0; i < 10; i++) log(\'x\' + i + \'yyyyyyyyy\') }"]');
+    session.handle(
+      "[\"add_fun\",\"function(d){ for (var i = 0; i < 10; i++) log('x' + i + 'yyyyyyyyy') }\"]",
+    );
     session.mapDocument("{}");
     const texts = session.takeLogs().map((l) => l.text);
 
@@ -143,14 +168,17 @@ describe("logs", () => {
     expect(session.takeLogs().length).toBe(3);
   });
 
-  test.each(["log(Symbol())", "log({toString: 1, toJSON: 1})", "var o = {}; o.o = o; log(o)", "log(1n)", "log(new Proxy({}, {get: function () { throw 1 }}))"])(
-    "%s harms nobody",
-    (code) => {
-      const session = sessionWith(`function(d){ try { ${code} } catch (e) {} emit(1, 1) }`);
+  test.each([
+    "log(Symbol())",
+    "log({toString: 1, toJSON: 1})",
+    "var o = {}; o.o = o; log(o)",
+    "log(1n)",
+    "log(new Proxy({}, {get: function () { throw 1 }}))",
+  ])("%s harms nobody", (code) => {
+    const session = sessionWith(`function(d){ try { ${code} } catch (e) {} emit(1, 1) }`);
 
-      expect(session.mapDocument("{}")).toBe("[[[1,1]]]");
-    },
-  );
+    expect(session.mapDocument("{}")).toBe("[[[1,1]]]");
+  });
 
   test.each([
     "throw {get name() { throw 1 }}",
@@ -196,23 +224,57 @@ describe("where a function throws", () => {
   doc.list.forEach(t => { helper(t) });
 }`;
 
-    expect(stackOf(source, { list: [1] })).toBe("at helper (3:12)\nat (anonymous) (5:27)\nat (anonymous) (5:3)");
+    expect(stackOf(source, { list: [1] })).toBe(
+      "at helper (3:12)\nat (anonymous) (5:27)\nat (anonymous) (5:3)",
+    );
   });
 
   test.each([
-    ["a lone statement", "function(d){\n for (var i = 0; i < 3; i++)\n  if (i == 2) null.x\n}", "at (anonymous) (3:15)"],
-    ["a switch", "function(d){ switch (1) { case 1:\n throw new Error('x') } }", "at (anonymous) (2:2)"],
+    [
+      "a lone statement",
+      "function(d){\n for (var i = 0; i < 3; i++)\n  if (i == 2) null.x\n}",
+      "at (anonymous) (3:15)",
+    ],
+    [
+      "a switch",
+      "function(d){ switch (1) { case 1:\n throw new Error('x') } }",
+      "at (anonymous) (2:2)",
+    ],
     ["an arrow's expression", "d => d.a\n .b.c", "at (anonymous) (1:6)"],
-    ["a method", "function(d){ var o = { m() {\n return null.x } }; o.m() }", "at m (2:2)\nat (anonymous) (2:21)"],
-    ["a declared function", "function f(d){\n  g(d) }\nfunction g(d) { throw d.k }\nf", "at g (3:17)\nat f (2:3)"],
+    [
+      "a method",
+      "function(d){ var o = { m() {\n return null.x } }; o.m() }",
+      "at m (2:2)\nat (anonymous) (2:21)",
+    ],
+    [
+      "a declared function",
+      "function f(d){\n  g(d) }\nfunction g(d) { throw d.k }\nf",
+      "at g (3:17)\nat f (2:3)",
+    ],
     ["a strict function", "function(d){ 'use strict';\n d.k = 1 }", "at (anonymous) (2:2)"],
     ["a default", "function(d){ function f(a = null.x) {}\n f() }", "at (anonymous) (2:2)"],
     ["a module's function", "function(d){\n require('views/lib/m').f() }", "at (anonymous) (2:2)"],
-    ["a labelled loop with else", "function(d){ a: for (;;) { if (0) ; else if (1)\n null.x; else break a } }", "at (anonymous) (2:2)"],
+    [
+      "a labelled loop with else",
+      "function(d){ a: for (;;) { if (0) ; else if (1)\n null.x; else break a } }",
+      "at (anonymous) (2:2)",
+    ],
     ["a thrown string", "function(d){\n throw 'x' }", "at (anonymous) (2:2)"],
-    ["an arrow of an arrow", "d => (a => b =>\n b.c.d)(1)({})", "at (anonymous) (2:2)\nat (anonymous) (1:6)"],
-    ["a tight body", "function(d){if(d)(x=>x.y.z)({})}", "at (anonymous) (1:22)\nat (anonymous) (1:18)"],
-    ["an anonymous function as a statement", "function(d){function(){}\nnull.x}", "at (anonymous) (2:1)"],
+    [
+      "an arrow of an arrow",
+      "d => (a => b =>\n b.c.d)(1)({})",
+      "at (anonymous) (2:2)\nat (anonymous) (1:6)",
+    ],
+    [
+      "a tight body",
+      "function(d){if(d)(x=>x.y.z)({})}",
+      "at (anonymous) (1:22)\nat (anonymous) (1:18)",
+    ],
+    [
+      "an anonymous function as a statement",
+      "function(d){function(){}\nnull.x}",
+      "at (anonymous) (2:1)",
+    ],
     ["do while", "function(d){ do\n null.x\n while (0) }", "at (anonymous) (2:2)"],
   ])("%s", (_name, source, stack) => {
     expect(stackOf(source, { k: 1 }, { m: "exports.f = function () { null.x }" })).toBe(stack);
@@ -227,24 +289,39 @@ describe("reduce and rereduce", () => {
   test("give one text for each source", () => {
     const session = new Session();
 
-    expect(session.reduce(["function(k,v){return sum(v)}", "function(k){return k}", "function(){throw 1}"], '[[["a","i"],1],[["b","j"],2]]')).toEqual({
+    expect(
+      session.reduce(
+        ["function(k,v){return sum(v)}", "function(k){return k}", "function(){throw 1}"],
+        '[[["a","i"],1],[["b","j"],2]]',
+      ),
+    ).toEqual({
       results: ["3", '[["a","i"],["b","j"]]', "null"],
     });
-    expect(session.rereduce("function(k,v,r){return [k,v,r]}", "[1,2]")).toEqual({ results: ["[null,[1,2],true]"] });
+    expect(session.rereduce("function(k,v,r){return [k,v,r]}", "[1,2]")).toEqual({
+      results: ["[null,[1,2],true]"],
+    });
   });
 
   test("answer an overflow and a bad source as errors", () => {
-    const session = new Session({ config: { reduce_limit: true, reduce_limit_threshold: 20, reduce_limit_ratio: 2 } });
+    const session = new Session({
+      config: { reduce_limit: true, reduce_limit_threshold: 20, reduce_limit_ratio: 2 },
+    });
 
-    expect(session.reduce(["function(){return 'x'.repeat(100)}"], "[]", "db/_design/d/_view/v").error).toEqual({
+    expect(
+      session.reduce(["function(){return 'x'.repeat(100)}"], "[]", "db/_design/d/_view/v").error,
+    ).toEqual({
       id: "reduce_overflow_error",
-      reason: expect.stringMatching(/^Reduce output must shrink more rapidly: input size: \d+ output size: \d+ context: db\/_design\/d\/_view\/v$/),
+      reason: expect.stringMatching(
+        /^Reduce output must shrink more rapidly: input size: \d+ output size: \d+ context: db\/_design\/d\/_view\/v$/,
+      ),
     });
     expect(session.reduce(["function("], "[]").error?.id).toBe("compilation_error");
   });
 
   test("measure as the protocol's command line would", () => {
-    const session = new Session({ config: { reduce_limit: true, reduce_limit_threshold: 10, reduce_limit_ratio: 2 } });
+    const session = new Session({
+      config: { reduce_limit: true, reduce_limit_threshold: 10, reduce_limit_ratio: 2 },
+    });
     const source = "function(k,v){return 'x'.repeat(50)}";
     const line = JSON.stringify(["reduce", [source], [[["a", "b"], 1]], "ctx"]);
     const reply = JSON.parse(session.handle(line).output) as string[];

@@ -4,12 +4,15 @@ import type { Describe } from "./types.js";
 
 export function createDescribe(charsMax: number): Describe {
   const stringify = JSON.stringify;
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- only ever applied to a given value
   const tag = Object.prototype.toString;
   const apply = Reflect.apply;
 
   const field = (value: unknown, key: string): unknown => {
     try {
-      return value === null || value === undefined ? undefined : (value as Record<string, unknown>)[key];
+      return value === null || value === undefined
+        ? undefined
+        : (value as Record<string, unknown>)[key];
     } catch {
       return undefined;
     }
@@ -24,6 +27,11 @@ export function createDescribe(charsMax: number): Describe {
     return s.length > charsMax ? s.slice(0, charsMax) + "…" : s;
   };
   return {
+    raise: (value) => {
+      // Replies are thrown as arrays: the handler for thrown values prints them as they are.
+
+      throw value;
+    },
     text,
     field,
     isErrorLike(value) {
@@ -41,7 +49,9 @@ export function createDescribe(charsMax: number): Describe {
       }
     },
     strictJson(value) {
-      return (stringify(value) as string | undefined) ?? "null";
+      const text: unknown = stringify(value);
+      // Undefined and functions have no text.
+      return typeof text === "string" ? text : "null";
     },
   };
 }

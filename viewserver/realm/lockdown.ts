@@ -62,6 +62,7 @@ export function freezeIntrinsics(): void {
 
 /** The helpers that live in the user's own realm; answers the function that installs the rest. */
 export function prepareUserRealm(): (helpers: Record<string, unknown>) => void {
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- only ever applied to a given value
   const tag = Object.prototype.toString;
   const apply = Reflect.apply;
   const isRealArray = Array.isArray;
@@ -75,8 +76,8 @@ export function prepareUserRealm(): (helpers: Record<string, unknown>) => void {
       if (isRealArray(values)) {
         const array = values as readonly number[];
         for (let i = 0; i < array.length; i++) {
-          const value = array[i] as number;
-          if (value !== undefined || i in array) total += value;
+          const value = array[i];
+          if (value !== undefined || i in array) total += value as number;
         }
         return total;
       }
@@ -92,7 +93,12 @@ export function prepareUserRealm(): (helpers: Record<string, unknown>) => void {
   const install = (helpers: Record<string, unknown>): void => {
     for (const name of keys(helpers)) {
       if (helpers[name] === undefined) continue;
-      define(globalThis, name, { value: helpers[name], writable: true, enumerable: true, configurable: true });
+      define(globalThis, name, {
+        value: helpers[name],
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      });
     }
   };
   freeze(own["sum"]);

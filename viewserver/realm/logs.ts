@@ -19,7 +19,8 @@ export function createLogs(limits: Limits, describe: Describe): Logs {
     entries[entries.length] = entry;
   };
   const close = (): void => {
-    if (dropped > 0) add({ kind: "log", fn: -1, text: `log_limit: ${dropped} further log lines were dropped` });
+    if (dropped > 0)
+      add({ kind: "log", fn: -1, text: `log_limit: ${dropped} further log lines were dropped` });
     dropped = 0;
   };
   const nameAndMessage = (thrown: unknown): [string, string] => {

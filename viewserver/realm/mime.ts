@@ -1,7 +1,7 @@
 // `registerType` and `provides`: content negotiation of shows and lists (PROTOCOL §15). Evaluated inside the documents' realm.
-import type { Mime } from "./types.js";
+import type { Describe, Mime } from "./types.js";
 
-export function createMime(): Mime {
+export function createMime(describe: Describe): Mime {
   const apply = Reflect.apply as (f: unknown, self: unknown, args: unknown[]) => unknown;
   // Tables of the process: they survive reset, as in couchjs.
   const typesByKey = new Map<string, string[]>();
@@ -56,7 +56,8 @@ export function createMime(): Mime {
   /** How well the accepted range fits the offered type; -1 when it does not. */
   const fitness = (offered: MediaRange, range: MediaRange): number => {
     const typeFits = range.type === offered.type || range.type === "*" || offered.type === "*";
-    const subtypeFits = range.subtype === offered.subtype || range.subtype === "*" || offered.subtype === "*";
+    const subtypeFits =
+      range.subtype === offered.subtype || range.subtype === "*" || offered.subtype === "*";
     if (!typeFits || !subtypeFits) return -1;
     let fit = range.type === offered.type ? 100 : 0;
     if (range.subtype === offered.subtype) fit += 10;
@@ -95,18 +96,19 @@ export function createMime(): Mime {
   const refuse = (asked: string): never => {
     const types: string[] = [];
     for (const p of providers) for (const t of typesByKey.get(p.key) ?? [p.key]) types.push(t);
-    // eslint-disable-next-line @typescript-eslint/only-throw-error
-    throw [
+    describe.raise([
       "error",
       "not_acceptable",
       `Content-Type ${asked} not supported, try one of: ${types.join(", ")}`,
-    ];
+    ]);
   };
 
   return {
-    registerType: register,
-    provides(key, fn) {
-      providers.push({ key: String(key), fn });
+    globals: {
+      registerType: register,
+      provides: (key: unknown, fn: unknown): void => {
+        providers.push({ key: describe.text(key), fn });
+      },
     },
     reset() {
       providers = [];

@@ -36,13 +36,12 @@ export function createRender(describe: Describe, logs: Logs, mime: Mime): Render
     } catch {
       lost = true;
     }
-    // eslint-disable-next-line @typescript-eslint/only-throw-error
-    if (lost || typeof line !== "string") throw ["fatal", "list_error", "no row line came"];
+    if (lost || typeof line !== "string")
+      describe.raise(["fatal", "list_error", "no row line came"]);
     try {
       return parse(line);
     } catch {
-      // eslint-disable-next-line @typescript-eslint/only-throw-error
-      throw ["fatal", "list_error", "the row line is not JSON"];
+      describe.raise(["fatal", "list_error", "the row line is not JSON"]);
     }
   };
   const withContentType = (response: Response, type: string | undefined): Response => {
@@ -52,7 +51,7 @@ export function createRender(describe: Describe, logs: Logs, mime: Mime): Render
   };
   const wrap = (value: unknown): unknown => (typeof value === "string" ? { body: value } : value);
 
-  const outlineRow = (): unknown => {
+  const nextRow = (): unknown => {
     if (!listing) throw new Error("getRow() can only be called by a list function");
     if (lastRow) return null;
     let reply: unknown[];
@@ -70,42 +69,37 @@ export function createRender(describe: Describe, logs: Logs, mime: Mime): Render
       lastRow = true;
       return null;
     }
-    // eslint-disable-next-line @typescript-eslint/only-throw-error
-    if (name !== "list_row") throw ["fatal", "list_error", `not a row '${describe.text(name)}'`];
+    if (name !== "list_row")
+      describe.raise(["fatal", "list_error", `not a row '${describe.text(name)}'`]);
     return (row as unknown[])[1];
   };
 
   const refuse = (e: unknown, kind: string): never => {
-    // eslint-disable-next-line @typescript-eslint/only-throw-error
-    if (e === null || e === undefined) throw e;
+    if (e === null || e === undefined) describe.raise(e);
     const v = e as Record<string | number, unknown>;
-    // eslint-disable-next-line @typescript-eslint/only-throw-error
-    if ((v["error"] && v["reason"]) || v[0] === "error" || v[0] === "fatal") throw e;
+    if ((v["error"] && v["reason"]) || v[0] === "error" || v[0] === "fatal") describe.raise(e);
     const stack = describe.field(e, "stack");
     const text = `function raised error: ${describe.text(e)} \nstacktrace: ${describe.text(stack)}`;
     logs.log(-1, text);
-    // eslint-disable-next-line @typescript-eslint/only-throw-error
-    throw ["error", kind, text];
+    describe.raise(["error", kind, text]);
   };
   const isDocumentPath = (req: unknown): boolean => {
     const path = describe.field(req, "path");
     return Array.isArray(path) && path.length > 5;
   };
 
-  return {
-    start(response) {
-      startResponse = (response || {}) as Response;
+  const globals = {
+    start(response: unknown): void {
+      startResponse = response || {};
     },
-    send(chunk) {
-      const text: unknown = (chunk as object).toString();
+    send(chunk: unknown): void {
+      const text = (chunk as { toString(): unknown }).toString();
       chunks[chunks.length] = typeof text === "string" ? text : describe.text(text);
     },
-    getRow: outlineRow,
-    connect(r, w) {
-      readLine = r;
-      write = w;
-    },
-    show(fn, ddoc, args) {
+    getRow: nextRow,
+  };
+  const handlers: Render["handlers"] = {
+    shows(fn, ddoc, args) {
       try {
         clear();
         mime.reset();
@@ -126,26 +120,24 @@ export function createRender(describe: Describe, logs: Logs, mime: Mime): Render
           clear();
         }
         if (typeof response !== "object") {
-          // eslint-disable-next-line @typescript-eslint/only-throw-error
-          throw ["error", "render_error", "undefined response from show function"];
+          describe.raise(["error", "render_error", "undefined response from show function"]);
         }
         return describe.strictJson(["resp", response]);
       } catch (e) {
         if (args[0] === null && isDocumentPath(args[1])) {
-          // eslint-disable-next-line @typescript-eslint/only-throw-error
-          throw ["error", "not_found", "document not found"];
+          describe.raise(["error", "not_found", "document not found"]);
         }
         return refuse(e, "render_error");
       }
     },
-    list(fn, ddoc, args) {
+    lists(fn, ddoc, args) {
       try {
         clear();
         mime.reset();
         listing = true;
         let tail = apply(fn, ddoc, args);
         if (mime.used()) tail = mime.run(args[1], ddoc);
-        if (!gotRow) outlineRow();
+        if (!gotRow) nextRow();
         if (tail !== undefined) chunks[chunks.length] = tail;
         const reply = startResponse ? ["end", chunks, startResponse] : ["end", chunks];
         return describe.strictJson(reply);
@@ -156,33 +148,42 @@ export function createRender(describe: Describe, logs: Logs, mime: Mime): Render
         clear();
       }
     },
-    update(fn, ddoc, args) {
+    updates(fn, ddoc, args) {
       try {
         if ((args[1] as { method?: string }).method === "GET") {
-          // eslint-disable-next-line @typescript-eslint/only-throw-error
-          throw ["error", "method_not_allowed", "Update functions do not allow GET"];
+          describe.raise(["error", "method_not_allowed", "Update functions do not allow GET"]);
         }
         const result = apply(fn, ddoc, args) as unknown[];
         const doc = result[0];
         const response = result[1];
         if (typeof response !== "object" && typeof response !== "string") {
-          // eslint-disable-next-line @typescript-eslint/only-throw-error
-          throw ["error", "render_error", "undefined response from update function"];
+          describe.raise(["error", "render_error", "undefined response from update function"]);
         }
         return describe.strictJson(["up", doc, wrap(response)]);
       } catch (e) {
         return refuse(e, "render_error");
       }
     },
-    rewrite(fn, ddoc, args) {
+    rewrites(fn, ddoc, args) {
       try {
         const result = apply(fn, ddoc, args);
         if (!result) return '["no_dispatch_rule"]';
         if (typeof result !== "string") return describe.strictJson(["ok", result]);
-        return describe.strictJson(["ok", { path: result, method: describe.field(args[0], "method") }]);
+        return describe.strictJson([
+          "ok",
+          { path: result, method: describe.field(args[0], "method") },
+        ]);
       } catch (e) {
         return refuse(e, "rewrite_error");
       }
+    },
+  };
+  return {
+    globals,
+    handlers,
+    connect: (r, w) => {
+      readLine = r;
+      write = w;
     },
   };
 }

@@ -31,16 +31,17 @@ export function createReplies(describe: Describe): Replies {
     return printed(["error", "unnamed_error", describe.text(e)]);
   };
   return {
-    forThrown(e) {
+    failed(e) {
       try {
         return classify(e);
       } catch {
         return '["error","unnamed_error","the thrown value cannot be printed"]';
       }
     },
-    isFatal: () => fatal,
-    clearFatal() {
+    takeFatal() {
+      const was = fatal;
       fatal = false;
+      return was;
     },
   };
 }

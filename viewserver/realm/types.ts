@@ -3,40 +3,45 @@
 
 /** How the host reaches inside. Every argument and result is a primitive or a value of a realm; never an object of the host. */
 export interface Core {
-  /** True after a fatal error: write what there is, then leave. */
-  fatal: boolean;
+  /** True once after a fatal error: write what there is, then leave. */
+  readonly takeFatal: () => boolean;
   /** Parses a command line and keeps it; answers JSON text of its small parts, or "" if it is not JSON. */
-  open(line: string): string;
-  reset(): void;
-  addLib(): void;
-  setConfig(json: string): void;
-  setLib(json: string): void;
-  setFreezing(on: boolean): void;
+  readonly open: (line: string) => string;
+  readonly reset: () => void;
+  readonly addLib: () => void;
+  readonly setConfig: (json: string) => void;
+  readonly setFreezing: (on: boolean) => void;
   /** Globals for the map function that will be number `index`. */
-  mapHelpers(): object;
-  addMap(fn: unknown, helpers: object): void;
-  mapText(docText: string): string;
-  mapOpened(): string;
+  readonly mapHelpers: () => object;
+  readonly addMap: (fn: unknown, helpers: object) => void;
+  readonly mapText: (docText: string) => string;
+  readonly mapOpened: () => string;
   /** Globals for an instrumented copy, its recorder under `name`. */
-  traceHelpers(name: string): object;
+  readonly traceHelpers: (name: string) => object;
   /** Runs the copy; answers JSON text `[name, message, stack]` of what it throws. */
-  trace(fn: unknown, helpers: object, docText: string): string;
-  reduceHelpers(): object;
-  dropReduces(): void;
-  supplyReduce(fn: unknown): void;
-  runReduceOpened(lineLength: number, codeSize: number): string;
-  runReduceTexts(rows: string, rereduce: boolean, lineLength: number, codeSize: number, context: string): string;
-  ddocOpen(): string;
-  ddocRoot(): string;
-  ddocHelpers(): object;
-  ddocSupply(fn: unknown): void;
-  ddocRun(): string;
-  libText(): string;
-  supplyModule(helpers: object, id: string, fn: unknown, error: string): void;
-  describe(thrown: unknown): string;
-  logLines(): string;
-  takeLogs(): string;
-  connect(read: () => string | undefined, write: (text: string) => void): void;
+  readonly trace: (fn: unknown, helpers: object, docText: string) => string;
+  readonly reduceHelpers: () => object;
+  readonly dropReduces: () => void;
+  readonly supplyReduce: (fn: unknown) => void;
+  readonly runReduceOpened: (lineLength: number, codeSize: number) => string;
+  readonly runReduceTexts: (
+    rows: string,
+    rereduce: boolean,
+    lineLength: number,
+    codeSize: number,
+    context: string,
+  ) => string;
+  readonly ddocOpen: () => string;
+  readonly ddocRoot: () => string;
+  readonly ddocHelpers: () => object;
+  readonly ddocSupply: (fn: unknown) => void;
+  readonly ddocRun: () => string;
+  readonly libText: () => string;
+  readonly supplyModule: (helpers: object, id: string, fn: unknown, error: string) => void;
+  readonly describe: (thrown: unknown) => string;
+  readonly logLines: () => string;
+  readonly takeLogs: () => string;
+  readonly connect: (read: () => string | undefined, write: (text: string) => void) => void;
 }
 
 export interface Slot {
@@ -57,34 +62,93 @@ export interface Limits {
 }
 
 export interface Describe {
-  text(value: unknown): string;
-  field(value: unknown, key: string): unknown;
-  isErrorLike(value: unknown): boolean;
+  readonly raise: (value: unknown) => never;
+  readonly text: (value: unknown) => string;
+  readonly field: (value: unknown, key: string) => unknown;
+  readonly isErrorLike: (value: unknown) => boolean;
   /** JSON text that never throws and is never forged. */
-  json(value: unknown): string;
+  readonly json: (value: unknown) => string;
   /** JSON text; throws what user code in `toJSON` throws, TypeError for cycles. */
-  strictJson(value: unknown): string;
+  readonly strictJson: (value: unknown) => string;
 }
 
 export interface Logs {
-  nameAndMessage(thrown: unknown): [string, string];
-  begin(): void;
-  log(fn: number, value: unknown): void;
-  exception(fn: number, text: string, thrown: unknown, docId: string | undefined): void;
-  lines(): string;
-  take(): string;
+  readonly nameAndMessage: (thrown: unknown) => [string, string];
+  readonly begin: () => void;
+  readonly log: (fn: number, value: unknown) => void;
+  readonly exception: (
+    fn: number,
+    text: string,
+    thrown: unknown,
+    docId: string | undefined,
+  ) => void;
+  readonly lines: () => string;
+  readonly take: () => string;
 }
 
 export interface Replies {
   /** PROTOCOL §14: the reply for anything thrown out of a command. */
-  forThrown(thrown: unknown): string;
-  isFatal(): boolean;
-  clearFatal(): void;
+  readonly failed: (thrown: unknown) => string;
+  readonly takeFatal: () => boolean;
+}
+
+/** Handles what a map or reduce function threw; throws what fails the whole command. */
+export type ViewError = (thrown: unknown, fn: number, doc: unknown, isMap: boolean) => void;
+
+export interface Helpers {
+  readonly newSlot: (index: number) => Slot;
+  readonly emitInto: (slot: Slot) => (...args: unknown[]) => unknown;
+  /** Globals for one function; `root` undefined = no `require`. */
+  readonly make: (
+    slot: Slot,
+    emit: (...args: unknown[]) => unknown,
+    root: unknown,
+    cache: Record<string, unknown>,
+  ) => object;
+  readonly slotOf: (helpers: object) => Slot;
+  readonly supplyModule: (helpers: object, id: string, fn: unknown, error: string) => void;
+}
+
+export interface Mapping {
+  readonly reset: () => void;
+  readonly setFreezing: (on: boolean) => void;
+  readonly helpersFor: (lib: unknown) => object;
+  readonly add: (fn: unknown, helpers: object) => void;
+  readonly mapText: (docText: string) => string;
+  readonly map: (doc: unknown) => string;
+  readonly traceHelpers: (name: string, lib: unknown) => object;
+  readonly trace: (fn: unknown, helpers: object, docText: string) => string;
+}
+
+export interface Reducing {
+  readonly configure: (config: Readonly<Record<string, unknown>>) => void;
+  readonly drop: () => void;
+  readonly supply: (fn: unknown) => void;
+  readonly runCommand: (command: unknown[], lineLength: number, codeSize: number) => string;
+  readonly runTexts: (
+    rows: string,
+    rereduce: boolean,
+    lineLength: number,
+    codeSize: number,
+    context: string,
+  ) => string;
+}
+
+export interface DesignDocs {
+  readonly open: (command: unknown[]) => string;
+  readonly rootText: () => string;
+  readonly helpersFor: () => object;
+  readonly supply: (fn: unknown) => void;
+  readonly run: (command: unknown[]) => string;
 }
 
 export interface Modules {
   /** `require` over a root object with a module cache; `programs` holds the compiled modules by id. */
-  make(root: unknown, cache: Record<string, unknown>, programs: Map<string, ModuleProgram>): (name: string) => unknown;
+  readonly make: (
+    root: unknown,
+    cache: Record<string, unknown>,
+    programs: Map<string, ModuleProgram>,
+  ) => (name: string) => unknown;
 }
 
 export interface ModuleProgram {
@@ -93,21 +157,17 @@ export interface ModuleProgram {
 }
 
 export interface Mime {
-  registerType(this: void, ...args: string[]): void;
-  provides(this: void, key: string, fn: unknown): void;
-  reset(): void;
-  used(): boolean;
-  contentType(): string | undefined;
-  run(req: unknown, ddoc: unknown): unknown;
+  readonly globals: Readonly<Record<string, unknown>>;
+  readonly reset: () => void;
+  readonly used: () => boolean;
+  readonly contentType: () => string | undefined;
+  readonly run: (req: unknown, ddoc: unknown) => unknown;
 }
 
 export interface Render {
-  start(this: void, resp: unknown): void;
-  send(this: void, chunk: unknown): void;
-  getRow(this: void): unknown;
-  connect(read: () => string | undefined, write: (text: string) => void): void;
-  show(fn: unknown, ddoc: object, args: unknown[]): string;
-  list(fn: unknown, ddoc: object, args: unknown[]): string;
-  update(fn: unknown, ddoc: object, args: unknown[]): string;
-  rewrite(fn: unknown, ddoc: object, args: unknown[]): string;
+  readonly globals: Readonly<Record<string, unknown>>;
+  readonly handlers: Readonly<
+    Record<string, (fn: unknown, ddoc: object, args: unknown[]) => string>
+  >;
+  readonly connect: (read: () => string | undefined, write: (text: string) => void) => void;
 }
