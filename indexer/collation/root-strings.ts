@@ -30,6 +30,19 @@ export function writeRunsBefore(count: number, sink: ByteSink): void {
   if (left > 0) sink.bytes[sink.used++] = RUN_LIMIT - left;
 }
 
+/** Writes a primary weight, its bytes from the top byte down; returns the index after it. */
+function writeWeight(weight: number, bytes: Uint8Array, at: number): number {
+  if (weight === 0) return at;
+  bytes[at] = weight >>> 24;
+  if ((weight & 0xffffff) === 0) return at + 1;
+  bytes[at + 1] = (weight >>> 16) & 0xff;
+  if ((weight & 0xffff) === 0) return at + 2;
+  bytes[at + 2] = (weight >>> 8) & 0xff;
+  if ((weight & 0xff) === 0) return at + 3;
+  bytes[at + 3] = weight & 0xff;
+  return at + 4;
+}
+
 export class RootStrings {
   /** Never: what is written here cannot be told from its bytes. */
   readonly exact = false;
@@ -51,9 +64,8 @@ export class RootStrings {
     sink.ensure(1);
     sink.bytes[sink.used++] = ROOT_TAGS.STRING;
     this.#elements = 0;
-    const points = this.#text.points;
     for (let i = 0; i < this.#text.length; i++) {
-      const point = points[i] as number;
+      const point = this.#text.points[i] as number;
       const sequence = this.#table.sequenceOf(point);
       if (sequence < 0) this.#unlisted(point, i, sink);
       else
@@ -81,7 +93,7 @@ export class RootStrings {
     }
     const sequence = this.#table.contractionsOf(point) ? this.#contract(at, point) : -1;
     if (sequence >= 0) this.#put(sequence, sink);
-    else this.#element(this.#table.implicitPrimary(point), 0, 0, sink);
+    else this.#putImplicit(point, sink);
   }
 
   /**
@@ -129,31 +141,36 @@ export class RootStrings {
   }
 
   #put(sequence: number, sink: ByteSink): void {
-    const table = this.#table;
-    const end = table.first[sequence + 1] as number;
-    for (let e = table.first[sequence] as number; e < end; e++) {
-      this.#element(
-        table.primary[e] as number,
-        table.secondary[e] as number,
-        table.tertiary[e] as number,
-        sink,
-      );
+    const { first, primary, secondary, tertiary } = this.#table;
+    let e = first[sequence] as number;
+    const end = first[sequence + 1] as number;
+    let n = this.#elements;
+    while (n + end - e > this.#secondary.length) this.#grow();
+    sink.ensure((end - e) * 4);
+    const bytes = sink.bytes;
+    let at = sink.used;
+    for (; e < end; e++) {
+      this.#secondary[n] = secondary[e] as number;
+      this.#tertiary[n++] = tertiary[e] as number;
+      at = writeWeight(this.#resolved(primary[e] as number), bytes, at);
     }
+    this.#elements = n;
+    sink.used = at;
   }
 
-  #element(primary: number, secondary: number, tertiary: number, sink: ByteSink): void {
+  /** A code point without a place in the table. */
+  #putImplicit(point: number, sink: ByteSink): void {
     if (this.#elements === this.#secondary.length) this.#grow();
-    this.#secondary[this.#elements] = secondary;
-    this.#tertiary[this.#elements++] = tertiary;
-    if (primary === 0) return;
+    this.#secondary[this.#elements] = 0;
+    this.#tertiary[this.#elements++] = 0;
     sink.ensure(4);
-    let weight = primary;
-    if (weight >>> 24 === IDEOGRAPH_MARK) weight = this.#table.implicitPrimary(weight & 0xffffff);
-    const bytes = sink.bytes;
-    while (weight !== 0) {
-      bytes[sink.used++] = weight >>> 24;
-      weight <<= 8;
-    }
+    sink.used = writeWeight(this.#table.implicitPrimary(point), sink.bytes, sink.used);
+  }
+
+  #resolved(primary: number): number {
+    return primary >>> 24 === IDEOGRAPH_MARK
+      ? this.#table.implicitPrimary(primary & 0xffffff)
+      : primary;
   }
 
   /** The second and third level, each only if something in it or after it is not common. */

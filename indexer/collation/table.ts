@@ -6,6 +6,7 @@ import { invariant } from "../errors.js";
 const FIRST_LEAD = 0x02;
 const FIRST_TRAIL = 0x02;
 const TRAILS = 254;
+/** Code points are looked up in two steps: `blockOf[point >> BLOCK_BITS]`, then their place in that block. */
 const BLOCK_BITS = 7;
 const BLOCK_SIZE = 1 << BLOCK_BITS;
 const CODE_POINTS = 0x110000;
@@ -43,7 +44,7 @@ interface Group {
 export class CollationTable {
   readonly first: Uint32Array;
   /** Weight bytes of each element from the top byte down; 0 for none. */
-  readonly primary: Uint32Array;
+  readonly primary: Int32Array;
   /** Likewise, top byte first; 0 for the common weight. */
   readonly secondary: Uint16Array;
   /** 0 for the common weight. */
@@ -51,6 +52,7 @@ export class CollationTable {
   /** By sequence number: 1 when the code point begins a contraction. */
   readonly begins: Uint8Array;
   readonly #blockOf = new Uint16Array(CODE_POINTS >> BLOCK_BITS);
+  /** 1 + sequence number, or 0. */
   #blocks = new Uint16Array(BLOCK_SIZE * 512);
   readonly #contractions = new Map<number, Contraction>();
   readonly #classes = new Map<number, number>();
@@ -81,7 +83,7 @@ export class CollationTable {
     for (let s = 0; s < sequences; s++)
       this.first[s + 1] = (this.first[s] as number) + counts.unsigned();
     const elements = this.first[sequences] as number;
-    this.primary = new Uint32Array(elements);
+    this.primary = new Int32Array(elements);
     this.secondary = new Uint16Array(elements);
     this.tertiary = new Uint8Array(elements);
     this.#readElements(primaries, secondaries, tertiaries);
@@ -161,7 +163,7 @@ export class CollationTable {
     const groups = this.#groups;
     const last = groups.at(-1) as Group;
     const ranks = last.firstRank + last.count;
-    const weights = new Uint32Array(ranks);
+    const weights = new Int32Array(ranks);
     for (const group of groups) {
       if (group === groups.at(-2) || group === groups.at(-3)) continue;
       for (let i = 0; i < group.count; i++) weights[group.firstRank + i] = weightIn(group, i);
@@ -210,7 +212,7 @@ function weightIn(group: Group, index: number): number {
     weight |= (FIRST_TRAIL + (rest % TRAILS)) << (24 - 8 * i);
     rest = Math.floor(rest / TRAILS);
   }
-  return (weight | ((group.firstLead + rest) << 24)) >>> 0;
+  return weight | ((group.firstLead + rest) << 24);
 }
 
 function readContractions(stream: Stream): number[][] {
