@@ -2,5 +2,12 @@
 // The `viewmill` program.
 
 import { runCli } from "./program.js";
+import { isSupervised, sayResult } from "./supervisor.js";
 
 process.exitCode = await runCli(process.argv.slice(2));
+if (isSupervised()) {
+  const exit = process.exitCode;
+  process.stdout.write("", () => {
+    sayResult(exit);
+  });
+}

@@ -8,6 +8,8 @@ import { execa } from "execa";
 
 const SUPERVISED = "VIEWMILL_SUPERVISED";
 const RESTARTS_MAX = 50;
+/** A child that has said its result and does not end has a thread that cannot be interrupted: it is killed. */
+const END_GRACE_MS = 1500;
 /** Signals of a process that broke, not of one that was asked to end. */
 const BROKEN = new Set(["SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGTRAP", "SIGFPE", "SIGKILL"]);
 /** What Node ends with when V8 gives up without a signal. */
@@ -16,6 +18,11 @@ const FATAL_EXITS = new Set([5, 7, 134, 139]);
 /** True in the child. */
 export function isSupervised(): boolean {
   return process.env[SUPERVISED] === "1";
+}
+
+/** The child's last word; results must have been written. */
+export function sayResult(exit: number): void {
+  process.send?.({ exit });
 }
 
 /** Runs this program again as a supervised child until it ends in an orderly way. Returns its exit code. */
@@ -28,6 +35,13 @@ export async function supervise(argv: readonly string[]): Promise<number> {
       reject: false,
       cleanup: true,
       forceKillAfterDelay: false,
+      ipc: true,
+    });
+    let said: number | undefined;
+    let grace: NodeJS.Timeout | undefined;
+    child.on("message", (message) => {
+      said = (message as { exit?: number }).exit;
+      grace ??= setTimeout(() => child.kill("SIGKILL"), END_GRACE_MS);
     });
     // On a terminal the child gets the signal too; elsewhere only this process does.
     const forward = (signal: NodeJS.Signals): void => {
@@ -38,6 +52,8 @@ export async function supervise(argv: readonly string[]): Promise<number> {
     const result = await child;
     process.off("SIGINT", forward);
     process.off("SIGTERM", forward);
+    clearTimeout(grace);
+    if (said !== undefined) return said;
     const { exitCode, signal } = result;
     const broken = signal === undefined ? FATAL_EXITS.has(exitCode ?? -1) : BROKEN.has(signal);
     if (!broken) return exitCode ?? 128 + (signal === undefined ? 0 : constants.signals[signal]);

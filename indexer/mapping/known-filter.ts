@@ -1,5 +1,7 @@
 // Tells documents that the index already holds in the same version, by looking their ids up in the id tree as committed.
 
+import { statSync } from "node:fs";
+
 import { Store } from "../../btree/index.js";
 import { ID_UNCHANGED, idFlags } from "../views/id-entry.js";
 import type { Slices } from "../sources/index.js";
@@ -7,38 +9,69 @@ import { groupReducers } from "../views/group-reducers.js";
 
 const OPEN_MAX = 16;
 
-/** Index files open for reading in this thread, the least recently used closed first. */
-const stores = new Map<string, Store>();
-
-async function openStore(path: string): Promise<Store> {
-  let store = stores.get(path);
-  if (store) stores.delete(path);
-  else store = await Store.open(path, { mode: "read", reducers: groupReducers.countsOnly });
-  stores.set(path, store);
-  if (stores.size > OPEN_MAX) {
-    const [oldest] = stores.entries();
-    if (oldest) {
-      stores.delete(oldest[0]);
-      oldest[1].close();
-    }
-  }
-  store.refresh();
-  return store;
+interface OpenFile {
+  readonly store: Store;
+  /** Device and inode it had when it was opened. */
+  readonly identity: string;
 }
 
-/** Forgets an index file that is about to be replaced or removed. */
-export function forgetStore(path: string): void {
-  stores.get(path)?.close();
-  stores.delete(path);
+/** Index files open for reading in this thread, the least recently used first. */
+const files = new Map<string, OpenFile>();
+
+function identityOf(path: string): string | undefined {
+  try {
+    const { dev, ino } = statSync(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    return undefined;
+  }
+}
+
+async function forget(path: string, { store }: OpenFile): Promise<void> {
+  files.delete(path);
+  await store.close();
+}
+
+/** A compaction or rebuild may have removed or replaced a file: kept open, it would hold its disk space. */
+async function forgetRemoved(): Promise<void> {
+  for (const [path, file] of [...files]) if (identityOf(path) !== file.identity) await forget(path, file);
+}
+
+/** Undefined when the file is gone. */
+async function openStore(path: string): Promise<Store | undefined> {
+  await forgetRemoved();
+  let file = files.get(path);
+  if (file) files.delete(path);
+  else {
+    const identity = identityOf(path);
+    if (identity === undefined) return undefined;
+    let store: Store;
+    try {
+      store = await Store.open(path, { mode: "read", reducers: groupReducers.countsOnly });
+    } catch (error) {
+      if ((error as { code?: string }).code === "BTREE_NOT_FOUND") return undefined;
+      throw error;
+    }
+    file = { store, identity };
+  }
+  files.set(path, file);
+  if (files.size > OPEN_MAX) {
+    const [oldest] = files;
+    if (oldest) await forget(...oldest);
+  }
+  file.store.refresh();
+  return file.store;
 }
 
 /**
  * @returns one byte for each document of `slices`: 1 where the index holds this version. A document that is met twice in the
- * chunk is never called unchanged for its first occurrence only; both are compared with the same state.
+ * chunk is never called unchanged for its first occurrence only; both are compared with the same state. When a compaction has put
+ * another file in the place of this one meanwhile, no document is known: it is mapped, and found to be the same when it is applied.
  */
 export async function unchangedDocuments(path: string, slices: Slices): Promise<Uint8Array> {
-  const store = await openStore(path);
   const verdicts = new Uint8Array(slices.count);
+  const store = await openStore(path);
+  if (!store) return verdicts;
   const order = Array.from({ length: slices.count }, (_, i) => ({
     i,
     id: slices.ids.subarray(slices.idStart[i], slices.idEnd[i]),

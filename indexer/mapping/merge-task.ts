@@ -26,11 +26,12 @@ const CANCEL_BYTES_MAX = 8 * 2 ** 20;
 
 export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
   const sink = openBulkSink(task.target, { extentBytes: task.extentBytes });
+  let merger: Merger | undefined;
   const cancels = task.cancelPath === undefined ? undefined : new Cancels(task.cancelPath, task.config.maps.length);
   try {
     const builder = new TreeBuilder(sink, task.target, reducerOf(task));
     const ids = task.tree === "ids";
-    const merger = new Merger(
+    merger = new Merger(
       task.segments,
       {
         gte: task.gte,
@@ -52,10 +53,11 @@ export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
     return {
       forest,
       bytesWritten: sink.bytesWritten,
-      entries: merger.entriesKept,
+      entries: merger.entriesRead,
       cancels: cancels?.finish() ?? [],
     };
   } finally {
+    merger?.close();
     sink.close();
     cancels?.close();
     task.reducePort?.close();

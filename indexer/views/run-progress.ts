@@ -8,7 +8,7 @@ import { closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, r
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 
-import type { SegmentRef } from "../../btree/index.js";
+import { damagedSegments, type SegmentRef } from "../../btree/index.js";
 import { isSegment, type EntrySet, type GroupSegments } from "../mapping/types.js";
 import { syncFolder } from "./durable-file.js";
 
@@ -20,6 +20,8 @@ export interface RunHeader {
   readonly collation: number;
   /** One pass over the feed may serve several groups; they resume together. */
   readonly pass: string;
+  /** The machine's boot when the build began: after another one, unsynced run files may hold anything. */
+  readonly boot: string;
 }
 
 /** Counters of a build, kept with its progress. */
@@ -71,12 +73,13 @@ export class RunProgress {
   /** Goes on with a build that was left in the folder: its whole lines whose run files are long enough, at most `chunksMax`. */
   static resume(folder: string, chunksMax: number): RunProgress {
     const path = join(folder, PROGRESS_FILE);
+    const rebooted = RunProgress.header(folder)?.boot !== bootId();
     const progress = new RunProgress(folder, openSync(path, "r+"));
     let end = 0;
     for (const [n, line] of readLines(folder).entries()) {
       if (n > 0) {
         const chunk = line.value as RunChunk;
-        if (progress.chunks.length >= chunksMax || chunk.number !== n - 1 || !filesHold(folder, chunk)) break;
+        if (progress.chunks.length >= chunksMax || chunk.number !== n - 1 || !filesHold(folder, chunk, rebooted)) break;
         progress.chunks.push(chunk);
       }
       end = line.end;
@@ -162,13 +165,22 @@ function relative(folder: string, set: EntrySet): SegmentRef {
   return { ...set, path: set.path.slice(folder.length + 1) };
 }
 
-function filesHold(folder: string, chunk: RunChunk): boolean {
-  return chunk.segments.every((list) =>
-    list.every(({ path, offset, length }) => {
-      const file = join(folder, path);
-      return existsSync(file) && statSync(file).size >= offset + length;
-    }),
+/** @param deep - look into the segments too, which costs reading them. */
+function filesHold(folder: string, chunk: RunChunk, deep: boolean): boolean {
+  const refs = chunk.segments.flat().map((ref) => ({ ...ref, path: join(folder, ref.path) }));
+  const whole = refs.every(
+    ({ path, offset, length }) => existsSync(path) && statSync(path).size >= offset + length,
   );
+  return whole && (!deep || damagedSegments(refs).length === 0);
+}
+
+/** Names the present run of the machine; empty where it cannot be told. */
+export function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+  } catch {
+    return "";
+  }
 }
 
 /** The whole, undamaged lines from the beginning. */

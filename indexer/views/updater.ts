@@ -21,7 +21,7 @@ import { mapInOrder } from "./chunk-stream.js";
 import { encodeState, type GroupIndex, type GroupState } from "./group-index.js";
 import { IDS_TREE } from "./group-reducers.js";
 import { runsFolderName } from "./manifest.js";
-import { RunProgress, type RunHeader } from "./run-progress.js";
+import { bootId, RunProgress, type RunHeader } from "./run-progress.js";
 import { compareSnapshot } from "./snapshot-scan.js";
 import { WriteBuffer } from "./write-buffer.js";
 
@@ -82,6 +82,8 @@ export interface UpdateRun {
   readonly signal: AbortSignal | undefined;
   readonly until: "now" | "forever";
   readonly onProgress: ((progress: UpdateProgress) => void) | undefined;
+  /** Takes it upon itself to make the group's commits durable: somebody waits for the update, and not for the disk. */
+  readonly syncLater?: (group: GroupIndex) => void;
 }
 
 export interface UpdateCounts {
@@ -294,6 +296,7 @@ export class Updater {
         source: sourceId,
         collation: COLLATION_VERSION,
         pass,
+        boot: bootId(),
       };
       return RunProgress.begin(folders[g] as string, header);
     });
@@ -515,27 +518,31 @@ class Window {
     for (const [g, group] of this.#groups.entries()) {
       const buffer = this.#buffers[g] as WriteBuffer;
       const state = states[g] as GroupState;
-      const snapshot = group.store.snapshot();
-      try {
-        let drained = buffer.drain(snapshot);
-        if (drained.remap.length > 0) {
-          await this.#remap(group, buffer, drained.remap);
-          drained = buffer.drain(snapshot);
-        }
-        const bytes = encodeState(state);
-        const moved = Buffer.compare(bytes, group.store.state) !== 0;
-        if (drained.changes.size > 0 || moved) {
-          await group.store.apply(drained.changes, bytes);
-          this.#dirty = true;
-          await this.#commit(group);
-        }
-      } finally {
-        snapshot.release();
-        buffer.clear();
-      }
+      await group.writing(() => this.#apply(group, buffer, state));
     }
     this.#chunks.clear();
     this.#tell();
+  }
+
+  async #apply(group: GroupIndex, buffer: WriteBuffer, state: GroupState): Promise<void> {
+    const snapshot = group.store.snapshot();
+    try {
+      let drained = buffer.drain(snapshot);
+      if (drained.remap.length > 0) {
+        await this.#remap(group, buffer, drained.remap);
+        drained = buffer.drain(snapshot);
+      }
+      const bytes = encodeState(state);
+      const moved = Buffer.compare(bytes, group.store.state) !== 0;
+      if (drained.changes.size > 0 || moved) {
+        await group.store.apply(drained.changes, bytes);
+        this.#dirty = true;
+        await this.#commit(group);
+      }
+    } finally {
+      snapshot.release();
+      buffer.clear();
+    }
   }
 
   /** Removes documents by id (sorted); the checkpoint stays. */
@@ -550,7 +557,9 @@ class Window {
   /** The update has ended: what was applied is made durable. */
   async finish(): Promise<void> {
     if (!this.#dirty) return;
-    for (const group of this.#groups) await group.store.commit({ sync: true });
+    for (const group of this.#groups)
+      if (this.#run.syncLater) this.#run.syncLater(group);
+      else await group.writing(() => group.store.commit({ sync: true }));
     this.#dirty = false;
   }
 
