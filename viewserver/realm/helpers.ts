@@ -35,15 +35,15 @@ export function createHelpers(
     const rowsMax = limits.rowsMax;
     return (key, value) => {
       const rows = slot.rows;
-      const n = rows.length;
-      if (n >= rowsMax) {
+      if (rows.length >= rowsMax) {
         slot.exceeded = `emit_limit: a document may emit at most ${rowsMax} rows per function`;
         throw new RangeError(slot.exceeded);
       }
       if (typeof value === "object" && value !== null && describe.isErrorLike(value)) {
         value = { error: (value as Value)["name"], message: (value as Value)["message"] };
       }
-      rows[n] = [key, value];
+      // push, not an index: with frozen prototypes V8 grows an array by index slowly.
+      rows.push([key, value]);
     };
   };
   const makeHelpers = (

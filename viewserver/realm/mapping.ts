@@ -113,7 +113,7 @@ export function createMapping(
         const slot = slots[i] as Slot;
         const rows: unknown[] = [];
         slot.rows = rows;
-        results[i] = rows;
+        results.push(rows);
         try {
           (slot.fn as (doc: unknown) => unknown)(doc);
           if (slot.exceeded !== "") throw new RangeError(slot.exceeded);
