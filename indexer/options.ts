@@ -59,6 +59,8 @@ export interface ViewIndexOptions {
   readonly rebuild?: boolean;
   /** Only query: no lock is taken and nothing is written. Default false. */
   readonly readOnly?: boolean;
+  /** Only look after the directory (compact, clean up, query as it is): its source is not opened before an update asks for it. Default false. */
+  readonly offline?: boolean;
   /** Told what is odd but no error. */
   readonly onWarning?: (message: string) => void;
 }
@@ -87,6 +89,7 @@ export interface ResolvedOptions {
   readonly reduceLimits: ReduceLimits;
   readonly rebuild: boolean;
   readonly readOnly: boolean;
+  readonly offline: boolean;
   readonly onWarning: (message: string) => void;
 }
 
@@ -131,6 +134,7 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     reduceLimits: { ...DEFAULT_REDUCE_LIMITS, ...options.reduceLimits },
     rebuild: options.rebuild ?? false,
     readOnly: options.readOnly ?? false,
+    offline: options.offline ?? false,
     onWarning: options.onWarning ?? (() => undefined),
   };
 }

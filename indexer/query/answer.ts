@@ -42,6 +42,8 @@ export interface AnswerSource {
   /** Statistics become part of the answer. */
   readonly explain: boolean;
   readonly signal: AbortSignal | undefined;
+  /** Called once when nothing of the tree is needed any more. */
+  readonly onEnd?: (() => void) | undefined;
 }
 
 /** A reader that is faster than this between two turns of the event loop gives others one. */
@@ -58,6 +60,8 @@ export class ViewAnswer {
   readonly #source: AnswerSource;
   #offset: { readonly rows: number | undefined } | undefined;
   #started = false;
+  #ended = false;
+  #released = false;
 
   constructor(source: AnswerSource) {
     this.#source = source;
@@ -76,6 +80,7 @@ export class ViewAnswer {
       while (found.done !== true) found = search.next();
       this.#offset = { rows: found.value };
       stats?.enter(undefined);
+      this.#letGo();
     }
     return this.#offset.rows;
   }
@@ -93,6 +98,7 @@ export class ViewAnswer {
       stats?.enter(undefined);
       if (found.done === true) {
         this.#offset = { rows: found.value };
+        this.#letGo();
         return;
       }
       if (turns.due()) await turns.take();
@@ -110,22 +116,34 @@ export class ViewAnswer {
     if (this.#started) throw new Error("an answer can be read once: run the query again");
     this.#started = true;
     const { stats } = this.#source;
-    this.#checkAborted();
-    stats?.enter("scan");
-    for (const step of this.#source.rows.steps()) {
-      // What the reader does with a page is not the query's time; what a promise waits for is.
-      if (isPage(step)) stats?.enter(undefined);
-      yield step;
+    try {
       this.#checkAborted();
       stats?.enter("scan");
+      for (const step of this.#source.rows.steps()) {
+        // What the reader does with a page is not the query's time; what a promise waits for is.
+        if (isPage(step)) stats?.enter(undefined);
+        yield step;
+        this.#checkAborted();
+        stats?.enter("scan");
+      }
+      stats?.enter(undefined);
+    } finally {
+      this.#ended = true;
+      this.#letGo();
     }
-    stats?.enter(undefined);
   }
 
   /** Row texts, one page for each leaf or so. */
-  async *pages(): AsyncGenerator<readonly string[], void, undefined> {
+  pages(): AsyncGenerator<readonly string[], void, undefined> {
+    return this.#pagesOf(this.steps(), []);
+  }
+
+  async *#pagesOf(
+    steps: Generator<Step, void, undefined>,
+    first: Step,
+  ): AsyncGenerator<readonly string[], void, undefined> {
     const turns = new Turns();
-    for (const step of this.steps()) {
+    for (const step of stepsFrom(first, steps)) {
       let page: readonly string[];
       if (isPage(step)) {
         page = step;
@@ -156,6 +174,55 @@ export class ViewAnswer {
     return this.#chunks(before, "");
   }
 
+  /**
+   * The beginning of `text()`, at once: the whole answer, or as far as it goes within `characters` and without waiting for anything.
+   * `rest` goes on from there; it is undefined when there is no more.
+   */
+  head(characters: number): {
+    readonly text: string;
+    readonly rest: AsyncGenerator<string, void, undefined> | undefined;
+  } {
+    let text = `{${this.#meta()}"rows":[\r\n`;
+    let separator = "";
+    const steps = this.steps();
+    while (text.length < characters) {
+      const step = steps.next();
+      if (step.done === true) return { text: text + this.#tail("\n"), rest: undefined };
+      if (!isPage(step.value)) {
+        // Nobody may come to await it.
+        step.value.catch(() => undefined);
+        return { text, rest: this.#rest(steps, step.value, separator) };
+      }
+      if (step.value.length === 0) continue;
+      text += separator + step.value.join(",\r\n");
+      separator = ",\r\n";
+    }
+    return { text, rest: this.#rest(steps, [], separator) };
+  }
+
+  async *#rest(
+    steps: Generator<Step, void, undefined>,
+    first: Step,
+    separator: string,
+  ): AsyncGenerator<string, void, undefined> {
+    let text = "";
+    for await (const page of this.#pagesOf(steps, first)) {
+      text += separator + page.join(",\r\n");
+      separator = ",\r\n";
+      if (text.length < CHUNK_CHARACTERS) continue;
+      yield text;
+      text = "";
+    }
+    yield text + this.#tail("\n");
+  }
+
+  /** What comes after the last row. */
+  #tail(end: string): string {
+    const { stats, explain } = this.#source;
+    const cost = explain && stats ? `,"explain":${JSON.stringify(stats)}` : "";
+    return `\r\n]${cost}}${end}`;
+  }
+
   async *#chunks(before: string, end: string): AsyncGenerator<string, void, undefined> {
     await this.#findOffset();
     let text = `${before}{${this.#meta()}"rows":[\r\n`;
@@ -167,9 +234,7 @@ export class ViewAnswer {
       yield text;
       text = "";
     }
-    const { stats, explain } = this.#source;
-    const cost = explain && stats ? `,"explain":${JSON.stringify(stats)}` : "";
-    yield `${text}\r\n]${cost}}${end}`;
+    yield text + this.#tail(end);
   }
 
   /** The members before the rows, each with its comma. */
@@ -221,6 +286,13 @@ export class ViewAnswer {
     return answer;
   }
 
+  /** The offset may be asked for after the rows. */
+  #letGo(): void {
+    if (!this.#ended || this.#released || (this.kind === "map" && !this.#offset)) return;
+    this.#released = true;
+    this.#source.onEnd?.();
+  }
+
   #checkAborted(): void {
     const { signal } = this.#source;
     if (signal?.aborted !== true) return;
@@ -244,6 +316,19 @@ class Turns {
   async take(): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.#since = performance.now();
+  }
+}
+
+/** Ending it ends `rest` too, also before anything was read. */
+function* stepsFrom(
+  first: Step,
+  rest: Generator<Step, void, undefined>,
+): Generator<Step, void, undefined> {
+  try {
+    yield first;
+    yield* rest;
+  } finally {
+    rest.return();
   }
 }
 

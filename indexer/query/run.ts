@@ -9,6 +9,8 @@ import { type ResolvedQuery } from "./resolve.js";
 export interface RunOptions {
   /** Ends the reading of the answer with INDEXER_ABORTED. */
   readonly signal?: AbortSignal | undefined;
+  /** Called when the answer has been read, or given up: the tree is not needed any more. An answer that nobody reads does not call it. */
+  readonly onEnd?: (() => void) | undefined;
 }
 
 const NO_OPTIONS: RunOptions = {};
@@ -32,6 +34,7 @@ export function runViewQuery(
       stats: context.stats,
       explain: query.explain,
       signal: options.signal,
+      onEnd: options.onEnd,
     });
   }
   const { reducer, reduceIndex } = context;
@@ -46,5 +49,6 @@ export function runViewQuery(
     stats: context.stats,
     explain: query.explain,
     signal: options.signal,
+    onEnd: options.onEnd,
   });
 }

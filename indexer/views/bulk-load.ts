@@ -37,10 +37,12 @@ export async function finishBulkLoad(
   state: GroupState,
   context: MergeContext,
 ): Promise<void> {
-  const load = new BulkMerge(group, progress, context);
-  const roots = await load.run();
-  group.store.adopt(roots, encodeState(state));
-  await group.store.commit({ sync: true });
+  await group.writing(async () => {
+    const load = new BulkMerge(group, progress, context);
+    const roots = await load.run();
+    group.store.adopt(roots, encodeState(state));
+    await group.store.commit({ sync: true });
+  });
   progress.remove();
 }
 

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 
 import { Store, type NodeCache, type Reducer, type Snapshot } from "../../btree/index.js";
 import { COLLATION_VERSION } from "../collation/index.js";
@@ -38,25 +39,62 @@ export interface GroupOpenOptions {
   readonly js: (config: GroupConfig) => JsReduceRunner;
 }
 
+/** What reduces the trees of a group's file. */
+export interface GroupReducers {
+  readonly config: GroupConfig;
+  /** By number of the view tree. */
+  readonly views: readonly (ViewReducer | Reducer)[];
+  readonly byName: (tree: string) => Reducer;
+}
+
+export function reducersOfGroup(options: Pick<GroupOpenOptions, "spec" | "limits" | "strict" | "js">): GroupReducers {
+  const { spec, limits } = options;
+  const config = groupConfig(spec, limits, options.strict);
+  const custom = spec.trees.some((tree) => tree.reduces.some(({ source }) => !source.startsWith("_")));
+  const js = custom ? options.js(config) : undefined;
+  const views = spec.trees.map((tree) =>
+    tree.reduces.length === 0
+      ? groupReducers.countsOnly(`view:${tree.number}`)
+      : groupReducers.viewReducer(
+          { collation: tree.collation, reduces: tree.reduces.map(({ source }) => source) },
+          js,
+          limits,
+        ),
+  );
+  return {
+    config,
+    views,
+    byName: (name) => {
+      if (name === IDS_TREE || name === ERRORS_TREE) return groupReducers.countsOnly(name);
+      return views[Number(name.slice("view:".length))] ?? groupReducers.countsOnly(name);
+    },
+  };
+}
+
 export class GroupIndex {
   readonly spec: ViewGroupSpec;
   readonly config: GroupConfig;
-  readonly path: string;
-  readonly store: Store;
   readonly reducers: readonly (ViewReducer | Reducer)[];
+  readonly reducerOf: (tree: string) => Reducer;
+  #file: GroupFile;
+  readonly #retired = new Set<GroupFile>();
+  #writing: Promise<unknown> = Promise.resolve();
 
-  private constructor(
-    spec: ViewGroupSpec,
-    config: GroupConfig,
-    path: string,
-    store: Store,
-    reducers: readonly (ViewReducer | Reducer)[],
-  ) {
+  private constructor(spec: ViewGroupSpec, reducers: GroupReducers, file: GroupFile) {
     this.spec = spec;
-    this.config = config;
-    this.path = path;
-    this.store = store;
-    this.reducers = reducers;
+    this.config = reducers.config;
+    this.reducers = reducers.views;
+    this.reducerOf = reducers.byName;
+    this.#file = file;
+  }
+
+  /** The file in use; a compaction puts another in its place, but not while `writing` or a hold is under way. */
+  get path(): string {
+    return this.#file.path;
+  }
+
+  get store(): Store {
+    return this.#file.store;
   }
 
   /**
@@ -64,33 +102,19 @@ export class GroupIndex {
    * @throws IndexerError INDEXER_NO_INDEX in read mode when there is none; BtreeError.
    */
   static async open(options: GroupOpenOptions): Promise<GroupIndex> {
-    const { spec, limits, cache } = options;
-    const config = groupConfig(spec, limits, options.strict);
-    const custom = spec.trees.some((tree) => tree.reduces.some(({ source }) => !source.startsWith("_")));
-    const js = custom ? options.js(config) : undefined;
-    const views = spec.trees.map((tree) =>
-      tree.reduces.length === 0
-        ? groupReducers.countsOnly(`view:${tree.number}`)
-        : groupReducers.viewReducer(
-            { collation: tree.collation, reduces: tree.reduces.map(({ source }) => source) },
-            js,
-            limits,
-          ),
-    );
-    const reducers = (name: string): Reducer => {
-      if (name === IDS_TREE || name === ERRORS_TREE) return groupReducers.countsOnly(name);
-      return views[Number(name.slice("view:".length))] ?? groupReducers.countsOnly(name);
-    };
+    const { spec, cache } = options;
+    const reducersHere = reducersOfGroup(options);
+    const reducers = reducersHere.byName;
     const path = join(options.dir, indexFileName(spec.signature, options.generation));
     let store: Store;
     if (existsSync(path)) store = await Store.open(path, { mode: options.mode, reducers, cache });
     else if (options.mode === "write")
       store = await Store.create(path, { state: encodeState(emptyState(spec)), reducers, cache });
     else throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, { file: path });
-    const group = new GroupIndex(spec, config, path, store, views);
+    const group = new GroupIndex(spec, reducersHere, new GroupFile(path, store));
     const { format, collation } = group.state;
     if (format > 1 || collation > COLLATION_VERSION) {
-      store.close();
+      await store.close();
       throw new IndexerError(
         "INDEXER_FORMAT_UNSUPPORTED",
         `${path} was written with index format ${format}, collation ${collation}; this version knows 1 and ${COLLATION_VERSION}. Use a newer viewmill.`,
@@ -111,8 +135,74 @@ export class GroupIndex {
     return { trees, state: decodeState(trees.state) };
   }
 
-  close(): void {
-    this.store.close();
+  /** Keeps the present file readable until the returned function is called, whatever takes its place meanwhile. */
+  hold(): () => void {
+    return this.#file.hold();
+  }
+
+  /** Runs `work` while nobody else writes to the file or puts another in its place. What changes the file runs in here. */
+  writing<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#writing.then(work);
+    this.#writing = done.catch(() => undefined);
+    return done;
+  }
+
+  /**
+   * Puts another file in the place of the present one, which is closed when nobody holds it any more. To be called within `writing`.
+   * @returns resolves when the old one is closed.
+   */
+  replaceFile(path: string, store: Store): Promise<void> {
+    const old = this.#file;
+    this.#file = new GroupFile(path, store);
+    this.#retired.add(old);
+    return old.retire().finally(() => this.#retired.delete(old));
+  }
+
+  /** The group is used no more: closes the file when nobody holds it. */
+  async retire(): Promise<void> {
+    // Whoever was handed the group in this very turn may still take hold of it.
+    await setImmediate();
+    await this.#file.retire();
+  }
+
+  /** Closes the file, and earlier ones that are still held. */
+  async close(): Promise<void> {
+    for (const file of [this.#file, ...this.#retired]) await file.close();
+  }
+}
+
+/** One generation of a group's file, and who reads it. */
+class GroupFile {
+  #holds = 0;
+  #retired: (() => void) | undefined;
+
+  constructor(
+    readonly path: string,
+    readonly store: Store,
+  ) {}
+
+  hold(): () => void {
+    this.#holds++;
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      this.#holds--;
+      if (this.#holds === 0) this.#retired?.();
+    };
+  }
+
+  async retire(): Promise<void> {
+    if (this.#holds > 0)
+      await new Promise<void>((resolve) => {
+        this.#retired = resolve;
+      });
+    await this.store.close();
+  }
+
+  async close(): Promise<void> {
+    await this.store.close();
+    this.#retired?.();
   }
 }
 

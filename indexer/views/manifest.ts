@@ -1,6 +1,6 @@
 // `viewmill.json`: what an index directory holds. Replaced as a whole (see durable-file.ts), never edited in place.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 import { IndexerError } from "../errors.js";
@@ -72,6 +72,12 @@ export function readManifest(dir: string): Manifest | undefined {
       { file: path },
     );
   return manifest;
+}
+
+/** Differs whenever the manifest was replaced; undefined when there is none. */
+export function manifestStamp(dir: string): string | undefined {
+  const stat = statSync(join(dir, MANIFEST_FILE), { bigint: true, throwIfNoEntry: false });
+  return stat && `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
 }
 
 export function writeManifest(dir: string, manifest: Manifest): void {

@@ -80,6 +80,7 @@ export async function compareSnapshot(
     }
     const differences: Difference[] = [];
     for (const [g, group] of groups.entries()) {
+      const release = group.hold();
       const snapshot = group.store.snapshot();
       try {
         const difference = new Difference(join(folder, `group-${g}.run`), group.spec.includeDesign);
@@ -87,6 +88,7 @@ export async function compareSnapshot(
         differences.push(difference);
       } finally {
         snapshot.release();
+        release();
       }
     }
     const range = file;
