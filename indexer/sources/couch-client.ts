@@ -42,7 +42,8 @@ export class CouchClient {
     const parsed = parseUrl(url);
     const user = decode(parsed.username) || (options.user ?? process.env["VIEWMILL_COUCHDB_USER"]);
     const password =
-      decode(parsed.password) || (options.password ?? process.env["VIEWMILL_COUCHDB_PASSWORD"] ?? "");
+      decode(parsed.password) ||
+      (options.password ?? process.env["VIEWMILL_COUCHDB_PASSWORD"] ?? "");
     parsed.username = "";
     parsed.password = "";
     parsed.pathname = parsed.pathname.replace(/\/+$/, "");
@@ -170,7 +171,11 @@ export class CouchClient {
       const advice =
         "Put name and password into the URL or into VIEWMILL_COUCHDB_USER and VIEWMILL_COUCHDB_PASSWORD.";
       const said = reason === undefined ? "" : ` ("${reason}")`;
-      return new IndexerError("SOURCE_UNAUTHORIZED", `${this.label} refuses access: status ${status}${said}. ${advice}`, details);
+      return new IndexerError(
+        "SOURCE_UNAUTHORIZED",
+        `${this.label} refuses access: status ${status}${said}. ${advice}`,
+        details,
+      );
     }
     if (status === 404 && (request.path === "" || request.path.startsWith("_"))) {
       return new IndexerError("SOURCE_NOT_FOUND", `There is no database ${this.label}.`, details);
@@ -201,10 +206,16 @@ function parseUrl(url: string): URL {
     throw new IndexerError("SOURCE_USAGE", "The database's URL is not a URL.");
   }
   if (parsed.pathname.replaceAll("/", "") === "") {
-    throw new IndexerError("SOURCE_USAGE", `${parsed.host} is a server: add the database, as in http://host:5984/name.`);
+    throw new IndexerError(
+      "SOURCE_USAGE",
+      `${parsed.host} is a server: add the database, as in http://host:5984/name.`,
+    );
   }
   if (parsed.search !== "" || parsed.hash !== "") {
-    throw new IndexerError("SOURCE_USAGE", "The database's URL must end with the database: no `?` and no `#`.");
+    throw new IndexerError(
+      "SOURCE_USAGE",
+      "The database's URL must end with the database: no `?` and no `#`.",
+    );
   }
   return parsed;
 }

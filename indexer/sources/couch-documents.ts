@@ -174,7 +174,7 @@ function stringOf(raw: string | undefined): string | undefined {
 
 function splitLines(data: Uint8Array): Uint8Array[] {
   const lines: Uint8Array[] = [];
-  for (let start = 0; start < data.length; ) {
+  for (let start = 0; start < data.length;) {
     const end = data.indexOf(LF, start);
     lines.push(data.subarray(start, end < 0 ? data.length : end));
     start = end < 0 ? data.length : end + 1;

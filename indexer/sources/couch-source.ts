@@ -1,9 +1,14 @@
 // A CouchDB database over HTTP. The feed is read in pages (`limit`, `since`), each streamed and cut into chunks as it
-// comes; then, when it shall go on, continuously. Whatever breaks is tried again from the last row handed over.
+// comes; then, when it is to go on, continuously. Whatever breaks is tried again from the last row handed over.
 
 import { IndexerError } from "../errors.js";
 import { Backoff, type BackoffOptions } from "./backoff.js";
-import { CouchClient, isPassing, type CouchClientOptions, type CouchRequest } from "./couch-client.js";
+import {
+  CouchClient,
+  isPassing,
+  type CouchClientOptions,
+  type CouchRequest,
+} from "./couch-client.js";
 import { CouchDocuments } from "./couch-documents.js";
 import { LINE_BYTES_MAX_DEFAULT } from "./line-errors.js";
 import { memberText } from "./member-scan.js";
@@ -72,7 +77,8 @@ export class CouchSource implements Source {
     const database = asObject(await this.#info());
     // CouchDB before 3 tells the time the database was opened, or "0"; PouchDB's server the time it was started.
     const stable = /^([3-9]|\d{2,})\./.test(text(server["version"]));
-    const since = stable && !("express-pouchdb" in server) ? text(database["instance_start_time"]) : "";
+    const since =
+      stable && !("express-pouchdb" in server) ? text(database["instance_start_time"]) : "";
     const id = `couchdb:${text(server["uuid"])}:${text(database["db_name"])}:${since}`;
     return { id, label: this.#client.label };
   }
@@ -114,7 +120,11 @@ export class CouchSource implements Source {
     let rows = 0;
     let failure: { readonly error: unknown } | undefined;
     try {
-      for await (const piece of this.#client.stream({ path: "_changes", query, signal: options.signal })) {
+      for await (const piece of this.#client.stream({
+        path: "_changes",
+        query,
+        signal: options.signal,
+      })) {
         splitter.push(piece);
         this.#checkRow(splitter);
         if (splitter.bytes < chunkBytes) continue;

@@ -31,7 +31,7 @@ export class DocumentLookup {
     this.#tables = new LookupTables(key, dir);
   }
 
-/** As `Source.documents`. Calls run one after another: they share the tables. */
+  /** As `Source.documents`. Calls run one after another: they share the tables. */
   async documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]> {
     const result = this.#queue.then(() => this.#documents(requests));
     this.#queue = result.catch(() => undefined);

@@ -5,6 +5,7 @@
 // only grows: a sequence holds while what is before it stays; its last line is left for later while it has no line end and
 // is not complete JSON, because somebody may be in the middle of writing it.
 
+import { statSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { IndexerError } from "../errors.js";
 import { contentHashHex } from "./content-hash.js";
@@ -44,6 +45,8 @@ const ROWS_BACK_MAX = 16;
 const FIRST_LINE_BYTES = 4096;
 const SEQ_NAME = Buffer.from("seq");
 const LF = 0x0a;
+/** See line-file.ts. */
+const CLOCK_TICK_MS = 50;
 
 export abstract class FileSource implements Source {
   readonly snapshot: boolean;
@@ -89,7 +92,10 @@ export abstract class FileSource implements Source {
       const end = head.indexOf(LF);
       const whole = end >= 0 || head.length === FIRST_LINE_BYTES;
       const print = whole ? contentHashHex(head.subarray(0, end < 0 ? head.length : end)) : "empty";
-      return { id: `${this.#format === "changes" ? "changes" : "log"}:${print}`, label: this.label };
+      return {
+        id: `${this.#format === "changes" ? "changes" : "log"}:${print}`,
+        label: this.label,
+      };
     } finally {
       file.close();
     }
@@ -172,6 +178,15 @@ export abstract class FileSource implements Source {
       const seq = decodeFileSeq(since);
       return seq !== undefined && this.#holds(file, seq);
     });
+  }
+
+  stamp(): string | undefined {
+    const stats = statSync(this.path, { throwIfNoEntry: false });
+    if (!stats) return undefined;
+    const { dev, ino, size, mtimeMs, ctimeMs } = stats;
+    // A log only grows, so its size tells; a snapshot may be changed again within the same tick of its clock.
+    if (this.snapshot && Date.now() - Math.max(mtimeMs, ctimeMs) < CLOCK_TICK_MS) return undefined;
+    return `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`;
   }
 
   async designDocuments(): Promise<DesignDocumentRow[]> {

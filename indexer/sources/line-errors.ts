@@ -45,7 +45,6 @@ export function excerpt(data: Uint8Array, start: number, end: number): string {
   const text = Buffer.from(data.buffer, data.byteOffset + start, cut - start).toString("utf8");
   // A character cut in two at the end of the excerpt decodes to U+FFFD; it is beyond the 80th anyway.
   const shown = Array.from(text).slice(0, EXCERPT_CHARACTERS).join("");
-  // eslint-disable-next-line no-control-regex -- control characters would garble a terminal
   return shown.replace(/[\u0000-\u001f\u007f-\u009f]/g, "\u00b7");
 }
 
@@ -77,7 +76,7 @@ export function countFileLines(path: string, end: number): number | undefined {
   try {
     const buffer = Buffer.allocUnsafe(1024 * 1024);
     let count = 0;
-    for (let at = 0; at < end; ) {
+    for (let at = 0; at < end;) {
       const got = readSync(fd, buffer, 0, Math.min(buffer.length, end - at), at);
       if (got === 0) return undefined;
       count += countLines(buffer.subarray(0, got), got);

@@ -62,7 +62,7 @@ export class LineFile {
   }
 
   size(): number {
-    return Number(fstatSync(this.#fd).size);
+    return fstatSync(this.#fd).size;
   }
 
   /** Reads up to `length` bytes; fewer at the end of the file. */
@@ -98,7 +98,7 @@ export class LineFile {
    */
   lineEnd(at: number, size: number, lineBytesMax: number): number {
     const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, Math.max(0, size - at)));
-    for (let p = at; p < size; ) {
+    for (let p = at; p < size;) {
       const got = this.readInto(piece.subarray(0, Math.min(piece.length, size - p)), p);
       if (got === 0) throw changedWhileRead(this.path);
       const found = piece.subarray(0, got).indexOf(LF);
@@ -184,10 +184,20 @@ export function inodeOf(stats: { readonly dev: bigint; readonly ino: bigint }): 
 export function unreadable(path: string, error: unknown): IndexerError {
   const code = errorCode(error);
   if (code === "ENOENT" || code === "ENOTDIR") {
-    return new IndexerError("SOURCE_NOT_FOUND", `There is no file ${path}.`, { file: path }, { cause: error });
+    return new IndexerError(
+      "SOURCE_NOT_FOUND",
+      `There is no file ${path}.`,
+      { file: path },
+      { cause: error },
+    );
   }
   const why = code === "EACCES" || code === "EPERM" ? "permission denied" : (code ?? String(error));
-  return new IndexerError("SOURCE_UNREADABLE", `${path} cannot be read: ${why}.`, { file: path }, { cause: error });
+  return new IndexerError(
+    "SOURCE_UNREADABLE",
+    `${path} cannot be read: ${why}.`,
+    { file: path },
+    { cause: error },
+  );
 }
 
 /** The error for a file that became shorter, or another one, in the middle of a read. */

@@ -54,7 +54,10 @@ export class MemorySource implements Source {
     let json = typeof document === "string" ? document : JSON.stringify(document);
     const bytes = Buffer.from(json);
     const rawId = memberText(bytes, "_id");
-    const id = rawId === undefined ? undefined : decodeString(Buffer.from(rawId), 0, Buffer.byteLength(rawId));
+    const id =
+      rawId === undefined
+        ? undefined
+        : decodeString(Buffer.from(rawId), 0, Buffer.byteLength(rawId));
     if (id === undefined || id === "") {
       throw new IndexerError("SOURCE_MALFORMED", 'A document must have a non-empty string "_id".');
     }
@@ -63,7 +66,9 @@ export class MemorySource implements Source {
     if (rev === undefined) {
       const generation = Number.parseInt(this.#documents.get(id)?.rev ?? "0", 10) + 1;
       rev = `${generation}-${contentHashHex(bytes)}`;
-      const rest = withoutMembers(json, new Set(["_id"])).trim().slice(1);
+      const rest = withoutMembers(json, new Set(["_id"]))
+        .trim()
+        .slice(1);
       const comma = rest.trim() === "}" ? "" : ",";
       json = `{"_id":${JSON.stringify(id)},"_rev":${JSON.stringify(rev)}${comma}${rest}`;
     }
@@ -76,7 +81,12 @@ export class MemorySource implements Source {
   }
 
   /** Adds a row of a changes feed as it is, `seq` aside: revision, deletion and document are the row's. */
-  putRow(row: { id: string; changes: readonly { rev: string }[]; deleted?: boolean; doc?: object | null }): Seq {
+  putRow(row: {
+    id: string;
+    changes: readonly { rev: string }[];
+    deleted?: boolean;
+    doc?: object | null;
+  }): Seq {
     const rev = row.changes[0]?.rev ?? "";
     const deleted = row.deleted === true;
     const stub = { _id: row.id, _rev: rev, _deleted: true };
@@ -116,7 +126,11 @@ export class MemorySource implements Source {
         bytes += one.row.length;
         since = one.seq;
         if (bytes < chunkBytes && one !== rows.at(-1)) continue;
-        yield { format: "changes", data: new Uint8Array(Buffer.concat(pending)), lastSeq: String(since) };
+        yield {
+          format: "changes",
+          data: new Uint8Array(Buffer.concat(pending)),
+          lastSeq: String(since),
+        };
         pending = [];
         bytes = 0;
       }
@@ -140,6 +154,10 @@ export class MemorySource implements Source {
 
   async latest(): Promise<Seq> {
     return Promise.resolve(String(this.#seq));
+  }
+
+  stamp(): string {
+    return String(this.#seq);
   }
 
   async extent(since: Seq | undefined): Promise<FeedExtent> {
@@ -176,4 +194,3 @@ export class MemorySource implements Source {
     await Promise.resolve();
   }
 }
-

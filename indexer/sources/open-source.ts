@@ -36,7 +36,10 @@ export async function openSource(spec: string, options: OpenSourceOptions = {}):
     throw new IndexerError("SOURCE_USAGE", `--append is for a file of documents, not for ${spec}.`);
   }
   if (options.idField !== undefined && kind !== "documents" && kind !== "stdin") {
-    throw new IndexerError("SOURCE_USAGE", `--id-field is for files of documents, not for ${spec}.`);
+    throw new IndexerError(
+      "SOURCE_USAGE",
+      `--id-field is for files of documents, not for ${spec}.`,
+    );
   }
   const cwd = options.cwd ?? process.cwd();
   switch (kind) {

@@ -1,6 +1,7 @@
 // A PouchDB database as a source. PouchDB is no dependency of ours: `pouchdb:PATH` loads the package where the program
 // has it installed; a program that already has a database hands it over.
 
+import { existsSync } from "node:fs";
 import { IndexerError } from "../errors.js";
 import { memberText } from "./member-scan.js";
 import type { SliceOptions } from "./slice.js";
@@ -19,14 +20,21 @@ import {
 /** What of PouchDB's API is used. */
 export interface PouchDatabase {
   readonly name: string;
+  /** A number of its own that the database got when it was made. */
+  id?(): Promise<string>;
   info(): Promise<{ readonly update_seq: number | string; readonly doc_count: number }>;
   changes(options: Readonly<Record<string, unknown>>): PouchChanges;
-  allDocs(options: Readonly<Record<string, unknown>>): Promise<{ readonly rows: readonly PouchRow[] }>;
+  allDocs(
+    options: Readonly<Record<string, unknown>>,
+  ): Promise<{ readonly rows: readonly PouchRow[] }>;
   get(id: string, options: Readonly<Record<string, unknown>>): Promise<object>;
   close(): Promise<void>;
 }
 
-interface PouchChanges extends PromiseLike<{ readonly results: readonly PouchChange[]; readonly last_seq: number | string }> {
+interface PouchChanges extends PromiseLike<{
+  readonly results: readonly PouchChange[];
+  readonly last_seq: number | string;
+}> {
   on(event: "change", listener: (change: PouchChange) => void): unknown;
   on(event: "error", listener: (error: unknown) => void): unknown;
   on(event: "complete", listener: () => void): unknown;
@@ -49,7 +57,11 @@ interface PouchRow {
 const PAGE_ROWS = 500;
 const PACKAGE = "pouchdb";
 
-/** Opens `pouchdb:PATH`. @throws IndexerError SOURCE_USAGE when the package is not installed. */
+/**
+ * Opens `pouchdb:PATH`.
+ * @throws IndexerError SOURCE_USAGE when the package is not installed, SOURCE_NOT_FOUND when there is nothing at the path:
+ * PouchDB itself would make an empty database there.
+ */
 export async function openPouchSource(path: string): Promise<PouchSource> {
   let loaded: unknown;
   try {
@@ -57,6 +69,9 @@ export async function openPouchSource(path: string): Promise<PouchSource> {
   } catch (error) {
     const message = `pouchdb:PATH needs the package "${PACKAGE}", which is not installed. Run: npm install ${PACKAGE}`;
     throw new IndexerError("SOURCE_USAGE", message, {}, { cause: error });
+  }
+  if (!existsSync(path)) {
+    throw new IndexerError("SOURCE_NOT_FOUND", `There is no database at ${path}.`, { file: path });
   }
   const Database = (loaded as { default: new (name: string) => PouchDatabase }).default;
   return new PouchSource(new Database(path), { owned: true });
@@ -81,10 +96,9 @@ export class PouchSource implements Source {
     this.#conflicts = wants.conflicts;
   }
 
-  /** PouchDB knows no identity beyond its name: a database destroyed and made anew is noticed by its sequence only. */
   async identity(): Promise<SourceIdentity> {
-    await Promise.resolve();
-    return { id: `pouchdb:${this.#database.name}`, label: this.#database.name };
+    const { name } = this.#database;
+    return { id: `pouchdb:${(await this.#database.id?.()) ?? name}`, label: name };
   }
 
   async *changes(options: ChangesOptions): AsyncGenerator<Chunk, void, undefined> {
@@ -203,7 +217,13 @@ export class PouchSource implements Source {
 
 function chunkOf(changes: readonly PouchChange[], lastSeq: number | string): Chunk {
   const lines = changes.map(({ seq, id, changes: revs, deleted, doc }) => {
-    const row = { seq, id, changes: revs, ...(deleted === true ? { deleted } : {}), doc: doc ?? null };
+    const row = {
+      seq,
+      id,
+      changes: revs,
+      ...(deleted === true ? { deleted } : {}),
+      doc: doc ?? null,
+    };
     return `${JSON.stringify(row)}\n`;
   });
   const data = new Uint8Array(Buffer.from(lines.join("")));

@@ -124,6 +124,8 @@ export class RowSplitter {
 
   #around(piece: Uint8Array, start: number, end: number): void {
     if (start < 0 || this.#envelope.length > ENVELOPE_BYTES_MAX) return;
-    this.#envelope += Buffer.from(piece.buffer, piece.byteOffset + start, end - start).toString("latin1");
+    this.#envelope += Buffer.from(piece.buffer, piece.byteOffset + start, end - start).toString(
+      "latin1",
+    );
   }
 }

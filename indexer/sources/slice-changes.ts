@@ -5,14 +5,7 @@
 import { ContentHasher } from "./content-hash.js";
 import { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
 import { MemberScanner, skipBlanks, skipValue } from "./member-scan.js";
-import {
-  AsciiEscapes,
-  idFlags,
-  isTrue,
-  placeId,
-  startsWithMark,
-  tooLong,
-} from "./slice-common.js";
+import { AsciiEscapes, idFlags, isTrue, placeId, startsWithMark, tooLong } from "./slice-common.js";
 import type { SliceOptions } from "./slice.js";
 import { SLICE_DELETED, type Slices } from "./slices.js";
 
@@ -135,7 +128,8 @@ function usualRow(bytes: Buffer, view: DataView, start: number, lineEnd: number)
   p = bytes.indexOf(QUOTE, p + 7) + 1;
   if (p <= 0 || p + 28 > end || bytes[p - 2] === BACKSLASH) return false;
   row.idEnd = p;
-  if (view.getInt32(p, true) !== CHANGES_1 || view.getInt32(p + 4, true) !== CHANGES_2) return false;
+  if (view.getInt32(p, true) !== CHANGES_1 || view.getInt32(p + 4, true) !== CHANGES_2)
+    return false;
   if (view.getInt32(p + 8, true) !== CHANGES_3) return false;
   // A bracket inside a revision would have to be followed by a quote that ends it, and what follows would not be this.
   p = bytes.indexOf(CLOSE_BRACKET, p + 12) + 1;

@@ -102,6 +102,11 @@ export interface Source {
    * a deleted revision asked for by `rev` comes as a stub with `_deleted:true` (VIEWS §12).
    */
   documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]>;
+  /**
+   * A text that changes whenever there may be something new, read at once and without cost to speak of; undefined where nothing of
+   * the kind is known. What was brought up to date at a stamp is up to date while the stamp stays the same.
+   */
+  stamp?(): string | undefined;
   /** Ids purged since the given purge sequence, where the source reports them. */
   purges?(since: string | undefined): Promise<{ ids: string[]; purgeSeq: string; reset: boolean }>;
   close(): Promise<void>;

@@ -132,7 +132,11 @@ export class DocumentGenerator {
       const room = wanted - head.length - tail.length - 60;
       tail = `","place":${place},"items":[${items(random, room)}]}`;
     }
-    const title = words(random, wanted - Buffer.byteLength(head) - Buffer.byteLength(tail), foreign);
+    const title = words(
+      random,
+      wanted - Buffer.byteLength(head) - Buffer.byteLength(tail),
+      foreign,
+    );
     return head + title + tail;
   }
 }
@@ -155,7 +159,7 @@ function words(random: Random, bytes: number, foreign: boolean): string {
 /** List items as JSON, about so many bytes together. */
 function items(random: Random, bytes: number): string {
   const list: string[] = [];
-  for (let size = 0; size < bytes; ) {
+  for (let size = 0; size < bytes;) {
     const note = words(random, 20 + random.below(40), false);
     const item = `{"sku":"${random.hex(1)}","quantity":${1 + random.below(9)},"price":${random.below(100_000) / 100},"note":"${note}"}`;
     list.push(item);

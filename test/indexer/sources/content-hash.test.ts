@@ -51,7 +51,8 @@ describe("the content hash", () => {
     for (let bit = 0; bit < bytes.length * 8; bit++) {
       bytes[bit >> 3] = (bytes[bit >> 3] as number) ^ (1 << (bit & 7));
       hasher.hash(0, bytes.length);
-      const one = ones(hasher.low ^ (before[0] as number)) + ones(hasher.high ^ (before[1] as number));
+      const one =
+        ones(hasher.low ^ (before[0] as number)) + ones(hasher.high ^ (before[1] as number));
       expect(one).toBeGreaterThan(10);
       flipped += one;
       bytes[bit >> 3] = (bytes[bit >> 3] as number) ^ (1 << (bit & 7));

@@ -1,7 +1,11 @@
 // A database over real HTTP on loopback: pages, broken connections, refusals, following.
 
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
-import { CouchSource, type Chunk, type CouchSourceOptions } from "../../../indexer/sources/index.js";
+import {
+  CouchSource,
+  type Chunk,
+  type CouchSourceOptions,
+} from "../../../indexer/sources/index.js";
 import { drain, ids, rejection, sliceChunk, withCode } from "./collect.js";
 import { CouchFixture } from "./couch-fixture.js";
 
@@ -10,7 +14,11 @@ let couch: CouchFixture;
 const sources: CouchSource[] = [];
 
 function open(options: CouchSourceOptions = {}, credentials = ""): CouchSource {
-  const source = new CouchSource(couch.url(credentials), { backoff: FAST, heartbeatMs: 200, ...options });
+  const source = new CouchSource(couch.url(credentials), {
+    backoff: FAST,
+    heartbeatMs: 200,
+    ...options,
+  });
   sources.push(source);
   return source;
 }
@@ -129,7 +137,7 @@ describe("the feed of a database", () => {
 });
 
 describe("following a database", () => {
-  async function take(feed: AsyncIterator<Chunk>, count: number): Promise<string[]> {
+  async function take(feed: AsyncGenerator<Chunk>, count: number): Promise<string[]> {
     const found: string[] = [];
     while (found.length < count) {
       const next = await feed.next();
@@ -170,7 +178,7 @@ describe("following a database", () => {
     couch.put({ _id: "a", _rev: "1-a" });
     expect(await waiting).toEqual(["a"]);
     expect(warnings[0]).toContain("no byte came for 90 ms");
-    await feed.return?.();
+    await feed.return();
   });
 
   test("ends with an error when the database was deleted and made anew", async () => {
@@ -210,7 +218,12 @@ describe("refusals", () => {
   const SECRET = "pa55word";
 
   function expectNoSecret(error: unknown, warnings: string[] = []): void {
-    const shown = [(error as Error).message, (error as Error).stack, JSON.stringify(error), ...warnings];
+    const shown = [
+      (error as Error).message,
+      (error as Error).stack,
+      JSON.stringify(error),
+      ...warnings,
+    ];
     expect(shown.join("\n")).not.toContain(SECRET);
   }
 
@@ -267,7 +280,9 @@ describe("refusals", () => {
   });
 
   test("a URL that names no database, or is none, is refused", () => {
-    expect(() => new CouchSource(`http://anna:${SECRET}@127.0.0.1:1/`)).toThrow(withCode("SOURCE_USAGE"));
+    expect(() => new CouchSource(`http://anna:${SECRET}@127.0.0.1:1/`)).toThrow(
+      withCode("SOURCE_USAGE"),
+    );
     expect(() => new CouchSource(`http://anna:${SECRET}@:1/db`)).toThrow(withCode("SOURCE_USAGE"));
     expect(() => new CouchSource("http://127.0.0.1:1/db?x=1")).toThrow(withCode("SOURCE_USAGE"));
   });

@@ -26,10 +26,18 @@ function change(id: string, rev: string, members: object, deleted = false): stri
 describe("documents of a file of documents", () => {
   test("come as their raw text, in the order asked, the last line of an id", async () => {
     const source = new NdjsonSource(
-      fileOf('{"_id":"a","n":1.0}\n{"_id":"b"}\r\n{"_id":"a","2":1,"1":2}\n{"_id":"gone","_deleted":true}\n'),
+      fileOf(
+        '{"_id":"a","n":1.0}\n{"_id":"b"}\r\n{"_id":"a","2":1,"1":2}\n{"_id":"gone","_deleted":true}\n',
+      ),
     );
     expect(
-      await source.documents([{ id: "b" }, { id: "nope" }, { id: "a" }, { id: "gone" }, { id: "b" }]),
+      await source.documents([
+        { id: "b" },
+        { id: "nope" },
+        { id: "a" },
+        { id: "gone" },
+        { id: "b" },
+      ]),
     ).toEqual(['{"_id":"b"}', undefined, '{"_id":"a","2":1,"1":2}', undefined, '{"_id":"b"}']);
     await source.close();
   });
@@ -39,7 +47,10 @@ describe("documents of a file of documents", () => {
     const source = new NdjsonSource(path);
     expect(await source.documents([{ id: "a" }])).toEqual(['{"_id":"a","n":1}']);
     writeFileSync(path, '{"_id":"c"}\n{"_id":"a","n":2}\n');
-    expect(await source.documents([{ id: "a" }, { id: "c" }])).toEqual(['{"_id":"a","n":2}', '{"_id":"c"}']);
+    expect(await source.documents([{ id: "a" }, { id: "c" }])).toEqual([
+      '{"_id":"a","n":2}',
+      '{"_id":"c"}',
+    ]);
   });
 
   test("carry the id that another member gave them", async () => {
@@ -140,7 +151,10 @@ describe("the lookup's side files", () => {
     const path = join(temporaryFolder(), "data.ndjson");
     const line = '{"_id":"document-7"}';
     const ask = { id: "document-7" };
-    writeFileSync(path, Array.from({ length: 50_000 }, (_, i) => `{"_id":"document-${i}"}\n`).join(""));
+    writeFileSync(
+      path,
+      Array.from({ length: 50_000 }, (_, i) => `{"_id":"document-${i}"}\n`).join(""),
+    );
     for (const damage of [
       () => undefined,
       (file: string) => {
@@ -218,7 +232,10 @@ describe("design documents of a file", () => {
       ["_design/one", "2-c", '{"_id":"_design/one","_rev":"2-c","v":2}'],
       ["_design/two", "1-b", '{"_id":"_design/two","_rev":"1-b"}'],
     ]);
-    appendFileSync(path, change("_design/two", "2-d", {}, true) + change("_design/zero", "1-z", {}));
+    appendFileSync(
+      path,
+      change("_design/two", "2-d", {}, true) + change("_design/zero", "1-z", {}),
+    );
     expect((await read()).map(([id]) => id)).toEqual(["_design/one", "_design/zero"]);
   });
 

@@ -1,6 +1,13 @@
 // File sources with real files: cut anywhere, resumed anywhere, grown, replaced, cut short.
 
-import { appendFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "@jest/globals";
 import fc from "fast-check";
@@ -93,6 +100,19 @@ describe("a file of documents", () => {
     expect(await source.resumable(just)).toBe(false);
   });
 
+  test("has a stamp that stays while nothing changes, and none that could lie", async () => {
+    const path = fileOf('{"_id":"a"}\n');
+    await settled();
+    const source = new NdjsonSource(path);
+    const before = source.stamp();
+    expect(before).toBeDefined();
+    expect(source.stamp()).toBe(before);
+    writeFileSync(path, '{"_id":"b"}\n');
+    expect(source.stamp()).not.toBe(before);
+    rmSync(path);
+    expect(source.stamp()).toBeUndefined();
+  });
+
   test("is a snapshot that cannot be followed, and any file may follow it", async () => {
     const source = new NdjsonSource(fileOf('{"_id":"a"}\n'));
     expect(source.snapshot).toBe(true);
@@ -108,7 +128,9 @@ describe("a file of documents", () => {
     for (const chunkBytes of [100, 2000, 100_000]) {
       const error = await rejection(drain(source, { chunkBytes }));
       expect(error).toEqual(withCode("SOURCE_MALFORMED"));
-      expect((error as Error).message).toContain('line 25: "_id" must be a non-empty string: {"_id":17}');
+      expect((error as Error).message).toContain(
+        'line 25: "_id" must be a non-empty string: {"_id":17}',
+      );
     }
   });
 
@@ -167,7 +189,11 @@ async function readRest(chunks: AsyncIterable<unknown>): Promise<number> {
 }
 
 const LOGS: readonly [string, (path: string) => Source, (id: string) => string][] = [
-  ["documents with append", (path) => new NdjsonSource(path, { append: true }), (id) => `{"_id":"${id}"}\n`],
+  [
+    "documents with append",
+    (path) => new NdjsonSource(path, { append: true }),
+    (id) => `{"_id":"${id}"}\n`,
+  ],
   ["changes", (path) => new ChangesFileSource(path), (id) => row('"1-x"', id)],
 ];
 
@@ -208,7 +234,9 @@ describe.each(LOGS)("a log of %s", (_, open, line) => {
     const cutSince = await sinceOf(open(cut));
     truncateSync(cut, 100);
     expect(await open(cut).resumable(cutSince)).toBe(false);
-    expect(await rejection(drain(open(cut), { since: cutSince }))).toEqual(withCode("SOURCE_CHANGED"));
+    expect(await rejection(drain(open(cut), { since: cutSince }))).toEqual(
+      withCode("SOURCE_CHANGED"),
+    );
     const edited = fileOf(text);
     const editedSince = await sinceOf(open(edited));
     writeFileSync(edited, text.replace("document-59", "document-95") + line("more"));
@@ -263,7 +291,8 @@ describe.each(LOGS)("a log of %s", (_, open, line) => {
 
 describe("a file of changes", () => {
   test("shows the last row's own sequence, as it was written", async () => {
-    const text = row('"1-a,b"', "a") + row("[2,\"x\"]", "b") + row('"3-c"', "c") + '{"last_seq":"3-c"}\n';
+    const text =
+      row('"1-a,b"', "a") + row('[2,"x"]', "b") + row('"3-c"', "c") + '{"last_seq":"3-c"}\n';
     const source = new ChangesFileSource(fileOf(text));
     const { chunks } = await drain(source, { chunkBytes: 1 });
     expect(chunks.map((chunk) => displaySeq(chunk.lastSeq))).toEqual([

@@ -14,16 +14,27 @@ describe("members of an object", () => {
     expect(memberText(text, "c")).toBeUndefined();
   });
 
-  test.each(["", "[1]", "{", '{"a"}', '{"a":}', '{"a":1', '{"a":1 "b":2}', '{"a" 1}', '{a:1}', '{"a":"x}', '{"a":[1}'])(
-    "are not found in %j",
-    (text) => {
-      expect(memberText(Buffer.from(text), "a")).toBeUndefined();
-    },
-  );
+  test.each([
+    "",
+    "[1]",
+    "{",
+    '{"a"}',
+    '{"a":}',
+    '{"a":1',
+    '{"a":1 "b":2}',
+    '{"a" 1}',
+    "{a:1}",
+    '{"a":"x}',
+    '{"a":[1}',
+  ])("are not found in %j", (text) => {
+    expect(memberText(Buffer.from(text), "a")).toBeUndefined();
+  });
 
   test("can be left out", () => {
     const hidden = new Set(["_conflicts", "_local_seq"]);
-    expect(withoutMembers('{"_id":"a","_conflicts":["x"],"n":1}', hidden)).toBe('{"_id":"a","n":1}');
+    expect(withoutMembers('{"_id":"a","_conflicts":["x"],"n":1}', hidden)).toBe(
+      '{"_id":"a","n":1}',
+    );
     expect(withoutMembers('{"_conflicts":[]}', hidden)).toBe("{}");
     const same = '{ "text":"_conflicts" }';
     expect(withoutMembers(same, hidden)).toBe(same);
@@ -61,7 +72,11 @@ describe("rows of an answer", () => {
         fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }),
         fc.integer({ min: 0, max: 2 }),
         (rows, sizes, indent) => {
-          const text = JSON.stringify({ results: rows, last_seq: 'a"]}', pending: 3 }, null, indent);
+          const text = JSON.stringify(
+            { results: rows, last_seq: 'a"]}', pending: 3 },
+            null,
+            indent,
+          );
           const splitter = split(text, "envelope", sizes);
           expect(linesOf(splitter)).toEqual(rows);
           expect(JSON.parse(splitter.envelope)).toEqual({
@@ -76,10 +91,14 @@ describe("rows of an answer", () => {
 
   test("come out one by one from a continuous feed", () => {
     fc.assert(
-      fc.property(fc.array(row), fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }), (rows, sizes) => {
-        const text = rows.map((one) => `${JSON.stringify(one)}\n\n`).join("");
-        expect(linesOf(split(text, "rows", sizes))).toEqual(rows);
-      }),
+      fc.property(
+        fc.array(row),
+        fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
+        (rows, sizes) => {
+          const text = rows.map((one) => `${JSON.stringify(one)}\n\n`).join("");
+          expect(linesOf(split(text, "rows", sizes))).toEqual(rows);
+        },
+      ),
     );
   });
 

@@ -32,10 +32,12 @@ describe("a database in memory", () => {
     expect(a).toBe('{"_id":"a","_rev":"3-x","10":1,"2":1.0}');
     expect(b).toMatch(/^\{"_id":"b","_rev":"2-[0-9a-f]{16}","n":1\}$/);
     expect(c).toBeUndefined();
-    expect(await source.documents([{ id: "a", rev: "3-x" }, { id: "a", rev: "1-x" }])).toEqual([
-      a,
-      undefined,
-    ]);
+    expect(
+      await source.documents([
+        { id: "a", rev: "3-x" },
+        { id: "a", rev: "1-x" },
+      ]),
+    ).toEqual([a, undefined]);
   });
 
   test("shows design documents, deleted ones not", async () => {
@@ -50,7 +52,11 @@ describe("a database in memory", () => {
 
   test("takes rows of a feed as they are", async () => {
     const source = new MemorySource();
-    source.putRow({ id: "a", changes: [{ rev: "1-a" }], doc: { _id: "a", _rev: "1-a", _conflicts: ["1-b"] } });
+    source.putRow({
+      id: "a",
+      changes: [{ rev: "1-a" }],
+      doc: { _id: "a", _rev: "1-a", _conflicts: ["1-b"] },
+    });
     source.putRow({ id: "b", changes: [{ rev: "2-b" }], deleted: true });
     const { seen } = await drain(source);
     expect(seen.map((one) => one.doc)).toEqual([

@@ -39,7 +39,10 @@ class PouchStandIn {
   }
 
   async info(): Promise<{ update_seq: number; doc_count: number }> {
-    return Promise.resolve({ update_seq: this.#rows.at(-1)?.seq ?? 0, doc_count: this.#rows.length });
+    return Promise.resolve({
+      update_seq: this.#rows.at(-1)?.seq ?? 0,
+      doc_count: this.#rows.length,
+    });
   }
 
   changes(options: Readonly<Record<string, unknown>>): ReturnType<PouchDatabase["changes"]> {
@@ -59,7 +62,7 @@ class PouchStandIn {
         if (event === "change") listeners.push(listener as (row: Row) => void);
       },
       cancel: () => this.#live.delete(tell),
-    } as ReturnType<PouchDatabase["changes"]>;
+    };
   }
 
   get followers(): number {
@@ -88,6 +91,16 @@ class PouchStandIn {
 }
 
 describe("a PouchDB database", () => {
+  test("is told from another of its name by its own number, where it has one", async () => {
+    const plain = new PouchStandIn();
+    expect(await new PouchSource(plain).identity()).toEqual({ id: "pouchdb:shop", label: "shop" });
+    const numbered = Object.assign(new PouchStandIn(), { id: async () => Promise.resolve("4711") });
+    expect(await new PouchSource(numbered).identity()).toEqual({
+      id: "pouchdb:4711",
+      label: "shop",
+    });
+  });
+
   test("is read in pages", async () => {
     const database = new PouchStandIn();
     for (let i = 0; i < 1203; i++) database.put({ _id: `d${i}`, _rev: "1-a" });
@@ -136,14 +149,21 @@ describe("a PouchDB database", () => {
       { id: "_design/x", rev: "1-x", json: '{"_id":"_design/x","_rev":"1-x"}' },
     ]);
     expect(
-      await source.documents([{ id: "a" }, { id: "gone" }, { id: "gone", rev: "2-g" }, { id: "no" }]),
+      await source.documents([
+        { id: "a" },
+        { id: "gone" },
+        { id: "gone", rev: "2-g" },
+        { id: "no" },
+      ]),
     ).toEqual([
       '{"_id":"a","_rev":"1-a"}',
       undefined,
       '{"_id":"gone","_rev":"2-g","_deleted":true}',
       undefined,
     ]);
-    expect(await rejection(source.documents([{ id: "broken" }]))).toEqual(withCode("SOURCE_UNREADABLE"));
+    expect(await rejection(source.documents([{ id: "broken" }]))).toEqual(
+      withCode("SOURCE_UNREADABLE"),
+    );
     await source.close();
     expect(database.closed).toBe(true);
   });

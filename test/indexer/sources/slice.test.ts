@@ -54,7 +54,11 @@ describe("slicing documents", () => {
     ["after brackets in strings", '{"s":"}{][\\\\","_id":"yes"}'],
   ])("finds an _id that is %s", (_, line) => {
     expect(ids(documents(`${line}\n`))).toEqual(["yes"]);
-    expect(ids(documents(`{"_id":"first"}\n${line}\n{"_id":"last"}`))).toEqual(["first", "yes", "last"]);
+    expect(ids(documents(`{"_id":"first"}\n${line}\n{"_id":"last"}`))).toEqual([
+      "first",
+      "yes",
+      "last",
+    ]);
   });
 
   test("decodes ids to UTF-8, lone surrogates to U+FFFD", () => {
@@ -84,7 +88,12 @@ describe("slicing documents", () => {
       ["_other", false],
     ]);
     expect(Array.from(slices.flags.subarray(0, 6)).map((flags) => flags & SLICE_DESIGN)).toEqual([
-      0, 0, 0, SLICE_DESIGN, 0, 0,
+      0,
+      0,
+      0,
+      SLICE_DESIGN,
+      0,
+      0,
     ]);
   });
 
@@ -130,7 +139,8 @@ describe("slicing documents", () => {
   });
 
   test("refuses a line longer than the limit", () => {
-    const act = (): unknown => documents(`{"_id":"a"}\n{"_id":"${"b".repeat(100)}"}`, { lineBytesMax: 50 });
+    const act = (): unknown =>
+      documents(`{"_id":"a"}\n{"_id":"${"b".repeat(100)}"}`, { lineBytesMax: 50 });
     expect(act).toThrow(withCode("SOURCE_LINE_TOO_LONG"));
     expect(act).toThrow(/line 2/);
   });
@@ -191,7 +201,9 @@ describe("slicing changes", () => {
     const row = (members: string): string => `{${members}}\n`;
     const seen = changes(
       row('"doc":{"_id":"a","x":"}"},"id":"a","seq":7') +
-        row(' "x":{"y":[1,{"doc":{}}]} , "id" : "b" , "doc" : {"_id":"b"} , "deleted" : false , "z":"}}" ') +
+        row(
+          ' "x":{"y":[1,{"doc":{}}]} , "id" : "b" , "doc" : {"_id":"b"} , "deleted" : false , "z":"}}" ',
+        ) +
         row('"id":"c","deleted":true') +
         row('"\\u0069d":"d","doc":{"_id":"d","_deleted":true}') +
         row('"id":"e","doc":null'),
@@ -202,6 +214,23 @@ describe("slicing changes", () => {
       ["c", true, ""],
       ["d", true, '{"_id":"d","_deleted":true}'],
       ["e", true, ""],
+    ]);
+  });
+
+  test("takes what comes after the document of a row that begins as CouchDB's do", () => {
+    const row = (id: string, after: string): string =>
+      `{"seq":"12345-abcdefghijklmnop","id":"${id}","changes":[{"rev":"1-abc"}],"doc":{"_id":"${id}"}${after}}\n`;
+    const seen = changes(
+      row("a", ',"deleted":true') +
+        row("b", ',"x":{"doc":{}}') +
+        row("c", "") +
+        row("d", ',"x":{}'),
+    );
+    expect(seen.map((one) => [one.id, one.deleted, one.doc])).toEqual([
+      ["a", true, '{"_id":"a"}'],
+      ["b", false, '{"_id":"b"}'],
+      ["c", false, '{"_id":"c"}'],
+      ["d", false, '{"_id":"d"}'],
     ]);
   });
 
@@ -258,10 +287,13 @@ describe("slicing changes", () => {
         const parsed = texts.map((text) => JSON.parse(text) as Record<string, unknown>);
         const seen = seenOf(slices);
         expect(ids(seen)).toEqual(parsed.map((one) => wellFormed(String(one["id"]))));
-        expect(seen.map((one) => JSON.parse(one.doc) as unknown)).toEqual(parsed.map((one) => one["doc"]));
+        expect(seen.map((one) => JSON.parse(one.doc) as unknown)).toEqual(
+          parsed.map((one) => one["doc"]),
+        );
         expect(seen.map((one) => one.deleted)).toEqual(
           parsed.map(
-            (one) => one["deleted"] === true || (one["doc"] as { _deleted?: unknown })._deleted === true,
+            (one) =>
+              one["deleted"] === true || (one["doc"] as { _deleted?: unknown })._deleted === true,
           ),
         );
       }),
