@@ -99,6 +99,11 @@ export class FieldReader {
 
   varint(): number {
     const bytes = this.bytes;
+    const first = bytes[this.pos] as number;
+    if (first < 0x80) {
+      this.pos++;
+      return first;
+    }
     let value = 0;
     let scale = 1;
     for (let i = 0; i < 8; i++) {

@@ -10,7 +10,7 @@
 
 import { FieldReader, NO_BYTES } from "./bytes.js";
 import { FRAME_BYTES, HEIGHT_MAX, INNER_START } from "./format.js";
-import { KeyTable, newTable } from "./key-table.js";
+import { KeyTable, newTable, TABLE_STRIDE } from "./key-table.js";
 import type { Bytes } from "./types.js";
 
 /** A node as its parent knows it. Structured-clonable. */
@@ -27,22 +27,25 @@ export interface ChildRef {
   reduction: Bytes | undefined;
 }
 
+/** Numbers per child: offset, size, rows before it, live bytes below it, where its reduction starts. One buffer, not five. */
+const STRIDE = 5;
+const SIZE = 1;
+const ROWS_BEFORE = 2;
+const BELOW = 3;
+const REDUCTION_START = 4;
+
 export class InnerNode {
+  /** `numbers` has the rows of all children behind the last child's, at the place of a next one's. */
   constructor(
     readonly bytes: Bytes,
     readonly height: number,
     readonly keys: KeyTable,
     readonly count: number,
-    readonly offsets: Float64Array,
-    readonly sizes: Float64Array,
-    /** Rows before each child; one more for all. */
-    readonly rowsBefore: Float64Array,
-    readonly below: Float64Array,
-    readonly reductionStart: Uint32Array,
+    readonly numbers: Float64Array,
   ) {}
 
   get memoryBytes(): number {
-    return this.bytes.byteLength + this.keys.table.byteLength + this.count * 36;
+    return this.bytes.byteLength + this.keys.table.byteLength + this.numbers.byteLength;
   }
 
   /** Index of the child that holds `key` if any does. */
@@ -53,23 +56,28 @@ export class InnerNode {
   }
 
   offset(i: number): number {
-    return this.offsets[i] as number;
+    return this.numbers[i * STRIDE] as number;
   }
 
   size(i: number): number {
-    return this.sizes[i] as number;
+    return this.numbers[i * STRIDE + SIZE] as number;
+  }
+
+  /** Rows in the children before this one. */
+  rowsBefore(i: number): number {
+    return this.numbers[i * STRIDE + ROWS_BEFORE] as number;
   }
 
   rows(i: number): number {
-    return (this.rowsBefore[i + 1] as number) - (this.rowsBefore[i] as number);
+    return this.rowsBefore(i + 1) - this.rowsBefore(i);
   }
 
   get rowsTotal(): number {
-    return this.rowsBefore[this.count] as number;
+    return this.rowsBefore(this.count);
   }
 
   reduction(i: number): Bytes {
-    const start = this.reductionStart[i] as number;
+    const start = this.numbers[i * STRIDE + REDUCTION_START] as number;
     const end = this.keys.entryEnd(i);
     return start === end ? NO_BYTES : this.bytes.subarray(start, end);
   }
@@ -86,7 +94,7 @@ export class InnerNode {
       offset: this.offset(i),
       size,
       count: this.rows(i),
-      bytes: size + (this.below[i] as number),
+      bytes: size + (this.numbers[i * STRIDE + BELOW] as number),
       reduction: this.reduction(i),
     };
   }
@@ -101,7 +109,7 @@ export class InnerNode {
   bytesBelow(): number {
     let bytes = 0;
     for (let i = 0; i < this.count; i++)
-      bytes += (this.sizes[i] as number) + (this.below[i] as number);
+      bytes += this.size(i) + (this.numbers[i * STRIDE + BELOW] as number);
     return bytes;
   }
 }
@@ -124,42 +132,31 @@ export function decodeInner(
   if (count === 0 || count > end - INNER_START || height === 0 || height > HEIGHT_MAX)
     return undefined;
   const table = newTable(count, end);
-  const offsets = new Float64Array(count);
-  const sizes = new Float64Array(count);
-  const rowsBefore = new Float64Array(count + 1);
-  const below = new Float64Array(count);
-  const reductionStart = new Uint32Array(count);
+  const numbers = new Float64Array((count + 1) * STRIDE);
   const fields = new FieldReader(bytes, INNER_START, end);
   let keyLength = 0;
-  for (let i = 0, at = 0; i < count; i++, at += 4) {
+  let rows = 0;
+  for (let at = 0, to = 0; at < count * TABLE_STRIDE; at += TABLE_STRIDE, to += STRIDE) {
     const shared = fields.varint();
     const suffix = fields.varint();
     table[at] = fields.pos;
     table[at + 1] = shared;
     fields.pos += suffix;
     table[at + 2] = fields.pos;
-    offsets[i] = fields.varint();
-    sizes[i] = fields.varint();
-    rowsBefore[i + 1] = (rowsBefore[i] as number) + fields.varint();
-    below[i] = fields.varint();
+    numbers[to] = fields.varint();
+    numbers[to + SIZE] = fields.varint();
+    numbers[to + ROWS_BEFORE] = rows;
+    rows += fields.varint();
+    numbers[to + BELOW] = fields.varint();
     const reductionLength = fields.varint();
-    reductionStart[i] = fields.pos;
+    numbers[to + REDUCTION_START] = fields.pos;
     fields.pos += reductionLength;
     table[at + 3] = fields.pos;
     if (fields.overrun || shared > keyLength) return undefined;
     keyLength = shared + suffix;
   }
   if (fields.pos !== end) return undefined;
+  numbers[count * STRIDE + ROWS_BEFORE] = rows;
   const keys = new KeyTable(bytes, table, count, INNER_START);
-  return new InnerNode(
-    bytes,
-    height,
-    keys,
-    count,
-    offsets,
-    sizes,
-    rowsBefore,
-    below,
-    reductionStart,
-  );
+  return new InnerNode(bytes, height, keys, count, numbers);
 }

@@ -88,7 +88,7 @@ export class NodeTreeReader implements TreeReader {
     for (let height = root.height; height > 0; height--) {
       const node = this.#source.inner(offset, size, height);
       const i = node.find(key);
-      rows += node.rowsBefore[i] as number;
+      rows += node.rowsBefore(i);
       offset = node.offset(i);
       size = node.size(i);
     }
@@ -107,10 +107,10 @@ export class NodeTreeReader implements TreeReader {
       let high = node.count - 1;
       while (low < high) {
         const middle = (low + high + 1) >>> 1;
-        if ((node.rowsBefore[middle] as number) <= rest) low = middle;
+        if (node.rowsBefore(middle) <= rest) low = middle;
         else high = middle - 1;
       }
-      rest -= node.rowsBefore[low] as number;
+      rest -= node.rowsBefore(low);
       offset = node.offset(low);
       size = node.size(low);
     }
