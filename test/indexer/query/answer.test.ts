@@ -215,6 +215,60 @@ describe("reading an answer", () => {
   });
 });
 
+describe("the beginning of an answer", () => {
+  test("is the whole of a short one, at once", async () => {
+    const view = await modelView(three);
+    const { text, rest } = answerOf(view, "").head(1000);
+    expect(rest).toBeUndefined();
+    expect(text).toBe(await textOf(answerOf(view, "")));
+  });
+
+  test("goes on in the rest, wherever it was cut", async () => {
+    const view = await modelView(many, {
+      documents: (requests) => Promise.resolve(requests.map(() => "{}")),
+    });
+    for (const query of ["", "limit=0", "skip=40&limit=700", "include_docs=true&limit=150"]) {
+      const whole = await textOf(answerOf(view, query));
+      for (const characters of [0, 10, 3000, 1e6]) {
+        const { text, rest } = answerOf(view, query).head(characters);
+        expect(text + (rest ? await collect(rest) : "")).toBe(whole);
+      }
+    }
+  });
+});
+
+describe("the end of reading", () => {
+  test("is told once, however the answer is read or given up", async () => {
+    const view = await modelView(many, { reduce: "_sum" });
+    const ways: ((answer: ViewAnswer) => unknown)[] = [
+      (answer) => answer.object(),
+      (answer) => answer.objectSync(),
+      (answer) => textOf(answer),
+      (answer) => answer.head(1e6),
+      async (answer) => {
+        const { rest } = answer.head(0);
+        await rest?.next();
+        await rest?.return();
+      },
+      async (answer) => {
+        for await (const row of answer.rows()) {
+          expect(row).toBeDefined();
+          break;
+        }
+      },
+    ];
+    for (const query of ["reduce=false", "group=true", "reduce=false&limit=0"]) {
+      for (const way of ways) {
+        let ended = 0;
+        const resolved = resolveViewQuery(parseViewQuery(new URLSearchParams(query)), view);
+        const answer = runViewQuery(resolved, view.context, { onEnd: () => ended++ });
+        await way(answer);
+        expect([answer.offset, ended]).toEqual([query === "group=true" ? undefined : 0, 1]);
+      }
+    }
+  });
+});
+
 describe("explain", () => {
   test("adds what the query cost, and changes nothing else", async () => {
     const view = await modelView(many, {
