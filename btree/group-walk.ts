@@ -5,6 +5,7 @@
 //    and the walk goes on in the leaf where it ends.
 
 import { compareBytes, prefixEnd } from "./bytes.js";
+import { corrupt } from "./errors.js";
 import { TABLE_STRIDE } from "./key-table.js";
 import type { LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
@@ -89,6 +90,7 @@ function* walkUp(
       start = end;
     }
     if (crossing === undefined && ends) return;
+    assertForward(source, root, gte, crossing ?? high);
     gte = crossing ?? high;
     if (gte === undefined || (range.lt !== undefined && compareBytes(gte, range.lt) >= 0)) return;
   }
@@ -138,6 +140,7 @@ function* walkDown(
       end = start;
     }
     if (crossing === undefined && ends) return;
+    assertForward(source, root, crossing ?? low, lt);
     lt = crossing ?? low;
     if (lt === undefined || (range.gte !== undefined && compareBytes(range.gte, lt) >= 0)) return;
   }
@@ -183,6 +186,18 @@ function leafGroup(
   };
 }
 
+/** Bounds rise from leaf to leaf; a file where they do not must not lead the walk in a circle. */
+function assertForward(
+  source: NodeSource,
+  root: TreeRoot,
+  from: Bytes | undefined,
+  to: Bytes | undefined,
+): void {
+  if (from !== undefined && to !== undefined && compareBytes(from, to) >= 0) {
+    throw corrupt(source.path, root.offset, "a tree whose keys are out of order");
+  }
+}
+
 /** The leaf with the first key of the range; undefined when the range holds none. */
 function seekUp(
   source: NodeSource,
@@ -198,6 +213,7 @@ function seekUp(
     if (from < to) return { leaf, from, to, low, high };
     // The bound may lie above all keys of the leaf it leads to; the next leaf then holds the first key.
     if (from < leaf.count || high === undefined) return undefined;
+    assertForward(source, root, bound, high);
     bound = high;
   }
 }
@@ -216,6 +232,7 @@ function seekDown(
     const to = lt === undefined ? leaf.count : leaf.keys.lowerBound(lt);
     if (from < to) return { leaf, from, to, low, high };
     if (to > 0 || low === undefined) return undefined;
+    assertForward(source, root, low, bound);
     bound = low;
   }
 }
