@@ -19,6 +19,9 @@ const VOWEL_FIRST = 0x1161;
 /** One before the first: 0 stands for no final consonant. */
 const FINAL_BASE = 0x11a7;
 
+/** How many marks in a row are looked at for a contraction: far above any language's need, and a bound on hostile text. */
+const MARKS_MAX = 128;
+
 /** Writes `count` common weights that another weight follows, and ensures room for that one (two bytes). */
 export function writeRunsBefore(count: number, sink: ByteSink): void {
   sink.ensure(3 + Math.floor(count / RUN_MAX));
@@ -52,6 +55,8 @@ export class RootStrings {
   #secondary = new Uint16Array(256);
   #tertiary = new Uint8Array(256);
   #elements = 0;
+  /** Index of the code point to go on with. */
+  #next = 0;
 
   constructor(table: CollationTable) {
     this.#table = table;
@@ -64,12 +69,13 @@ export class RootStrings {
     sink.ensure(1);
     sink.bytes[sink.used++] = ROOT_TAGS.STRING;
     this.#elements = 0;
-    for (let i = 0; i < this.#text.length; i++) {
+    for (let i = 0; i < this.#text.length; i = this.#next) {
       const point = this.#text.points[i] as number;
       const sequence = this.#table.sequenceOf(point);
+      this.#next = i + 1;
       if (sequence < 0) this.#unlisted(point, i, sink);
-      else
-        this.#put(this.#table.begins[sequence] === 0 ? sequence : this.#contract(i, point), sink);
+      else if (this.#table.begins[sequence] === 0) this.#put(sequence, sink);
+      else this.#put(this.#contract(i, point), sink);
     }
     this.#levels(sink);
     return end;
@@ -97,47 +103,41 @@ export class RootStrings {
   }
 
   /**
-   * The longest contraction that begins at `at`, as the sequence of its elements; what it took of the text beyond `at` is taken
-   * out. First code points in a row, then (UTS #10, S2.1) marks that nothing blocks from the ones already matched.
+   * The longest contraction that begins at `at`, as the sequence of its elements; `#next` is then behind it. First code points in
+   * a row, then (UTS #10, S2.1) marks that nothing blocks from the ones already matched; what these skip moves behind them.
    */
   #contract(at: number, point: number): number {
-    let node = this.#table.contractionsOf(point) as Contraction;
+    const table = this.#table;
     const points = this.#text.points;
-    let best = node;
+    const length = this.#text.length;
+    let best = table.contractionsOf(point) as Contraction;
     let next = at + 1;
-    let bestNext = next;
-    while (next < this.#text.length) {
-      const child = node.next.get(points[next] as number);
-      if (!child) break;
-      node = child;
-      next++;
+    let node: Contraction | undefined = best;
+    for (let i = next; i < length;) {
+      node = node.next.get(points[i++] as number);
+      if (!node) break;
       if (node.sequence >= 0) {
         best = node;
-        bestNext = next;
+        next = i;
       }
     }
-    this.#remove(at + 1, bestNext - at - 1);
     let skippedClass = 0;
-    for (let i = at + 1; i < this.#text.length && best.next.size > 0; i++) {
+    const limit = Math.min(length, next + MARKS_MAX);
+    for (let i = next; i < limit && best.next.size > 0; i++) {
       const mark = points[i] as number;
-      const classes = this.#table.classesOf(mark);
+      const classes = table.classesOf(mark);
       if (classes === 0) break;
       const child = classes >> 8 > skippedClass ? best.next.get(mark) : undefined;
       if (child && child.sequence >= 0) {
         best = child;
-        this.#remove(i, 1);
-        i--;
+        points.copyWithin(next + 1, next, i);
+        points[next++] = mark;
       } else {
         skippedClass = classes & 0xff;
       }
     }
+    this.#next = next;
     return best.sequence;
-  }
-
-  #remove(at: number, count: number): void {
-    if (count === 0) return;
-    this.#text.points.copyWithin(at, at + count, this.#text.length);
-    this.#text.length -= count;
   }
 
   #put(sequence: number, sink: ByteSink): void {

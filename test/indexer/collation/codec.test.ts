@@ -122,16 +122,16 @@ describe.each(["root", "raw"] as const)("%s keys", (kind) => {
     );
     fc.assert(
       fc.property(arrays, arrays, fc.integer({ min: 1, max: 4 }), (a, b, level) => {
-        const [left, right] = [a, b].map((tree) => {
-          const key = keyOf(kind, printed(tree));
-          const bytes = Buffer.concat([key, Buffer.from("doc-1")]);
-          return bytes.subarray(0, groupPrefix(kind, bytes, 0, level)).toString("hex");
-        });
+        const [left, right] = [a, b].map((tree) =>
+          Buffer.concat([keyOf(kind, printed(tree)), Buffer.from("doc-1")]),
+        );
+        if (!left || !right) return;
+        // As a reader of groups does: the group of the first key goes on while its first bytes do.
+        const prefix = left.subarray(0, groupPrefix(kind, left, 0, level));
+        const together = right.subarray(0, prefix.length).equals(prefix);
         const cut = (tree: Tree): string =>
           Array.isArray(tree) ? printed(tree.slice(0, level)) : printed(tree);
-        expect(left === right).toBe(
-          cut(a) === cut(b) && shownWhole(a, level) === shownWhole(b, level),
-        );
+        expect(together).toBe(cut(a) === cut(b) && shownWhole(a, level) === shownWhole(b, level));
       }),
       { numRuns: RUNS * 3 },
     );
@@ -232,6 +232,31 @@ test("a query key may have blanks around it and nothing else", () => {
   expect(() => encodeKeyText("root", '"a" "b"')).toThrow(
     expect.objectContaining({ code: "JSON_MALFORMED" }),
   );
+});
+
+test.each([
+  ["0.000001", true],
+  ["-0.000001", true],
+  ["0.0000001", false],
+  ["1e-7", true],
+  ["0.10", false],
+  ["10.0", false],
+  ["100000000000000000000", true],
+  ["1e20", false],
+  ["1e+21", true],
+  ["1e21", false],
+  ["123456789012345", true],
+  ["1234567890123456", true],
+  ["0.1234567890123456", true],
+  ["0.12345678901234567890", false],
+  ["-0", false],
+  ["-0.0", false],
+])("the number %s is exact: %j", (text, exact) => {
+  for (const kind of ["root", "raw"] as const) {
+    const encoder = new KeyEncoder(kind);
+    encoded(encoder, text);
+    expect(encoder.exact).toBe(exact);
+  }
 });
 
 test("a damaged key is an error, never an endless loop", () => {

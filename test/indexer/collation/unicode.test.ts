@@ -135,4 +135,9 @@ describe("strings", () => {
     expect(stringKey(a)).toEqual(stringKey(b));
     expect(intl.compare(a, b)).toBe(0);
   });
+
+  test("long texts of marks and contractions take no more than their length", () => {
+    expect(stringKey("и\u0306".repeat(200_000))).toEqual(stringKey("й".repeat(200_000)));
+    expect(stringKey("\u0f71".repeat(200_000)).length).toBeGreaterThan(400_000);
+  });
 });
