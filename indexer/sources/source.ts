@@ -54,6 +54,16 @@ export interface SourceIdentity {
   readonly label: string;
 }
 
+/**
+ * Is the source now the one recorded? A log that was empty then had no first line to be known by: it may be any log of its
+ * kind now, and its identity is to be recorded anew.
+ */
+export function sameSource(recorded: SourceIdentity, now: SourceIdentity): boolean {
+  if (recorded.id === now.id) return true;
+  const [kind, print] = recorded.id.split(":");
+  return print === "empty" && now.id.startsWith(`${kind ?? ""}:`);
+}
+
 /** Total work of a drain from `since`, as far as the source can tell. */
 export interface FeedExtent {
   readonly bytes?: number;

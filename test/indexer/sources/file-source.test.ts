@@ -15,6 +15,7 @@ import {
   ChangesFileSource,
   NdjsonSource,
   displaySeq,
+  sameSource,
   type Chunk,
   type Source,
 } from "../../../indexer/sources/index.js";
@@ -253,6 +254,19 @@ describe.each(LOGS)("a log of %s", (_, open, line) => {
     const before = await open(path).identity();
     appendFileSync(path, line("b"));
     expect(await open(path).identity()).toEqual(before);
+  });
+
+  test("that was empty may be any log of its kind once it has a line, and not the other way round", async () => {
+    const path = fileOf("");
+    const empty = await open(path).identity();
+    expect((await drain(open(path))).chunks).toEqual([]);
+    const start = await open(path).latest();
+    appendFileSync(path, line("a"));
+    const filled = await open(path).identity();
+    expect(filled.id).not.toBe(empty.id);
+    expect([sameSource(empty, filled), sameSource(filled, empty)]).toEqual([true, false]);
+    expect(sameSource(empty, { id: "couchdb:x", label: "x" })).toBe(false);
+    expect(ids((await drain(open(path), { since: start })).seen)).toEqual(["a"]);
   });
 
   test("is followed: what is appended comes, until it is aborted", async () => {
