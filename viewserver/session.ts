@@ -161,6 +161,11 @@ export class Session {
     return this.#core.takeFatal();
   }
 
+  /** Whether `takeLogs` would give any: cheap enough to ask after every document. */
+  get hasLogs(): boolean {
+    return this.#core.hasLogs();
+  }
+
   /**
    * Logs and exceptions since the last call (those that `handle` put out are not among them). An exception carries the function's own
    * stack when `docText` is given and the exception shows again in an instrumented run.

@@ -103,6 +103,9 @@ class ChunkMapping {
   readonly #session: Session;
   readonly #slices: Slices;
   readonly #docs: Buffer;
+  /** The same buffer as words, and where the documents begin in it. */
+  readonly #words: Uint32Array;
+  readonly #wordShift: number;
   readonly #beats: Int32Array;
   readonly #ref = emptyRef();
   readonly #replies: string[] = [];
@@ -114,6 +117,9 @@ class ChunkMapping {
     this.#session = session;
     this.#slices = slices;
     this.#docs = Buffer.from(slices.docs.buffer, slices.docs.byteOffset, slices.docs.byteLength);
+    const { buffer, byteOffset } = this.#docs;
+    this.#words = new Uint32Array(buffer, 0, buffer.byteLength >>> 2);
+    this.#wordShift = byteOffset;
     this.#beats = new Int32Array(task.heartbeat);
     this.encoder = encoderFor(config);
   }
@@ -154,6 +160,8 @@ class ChunkMapping {
     const beats = this.#beats;
     const slot = this.#task.slot;
     const base = slices.docStart[start] as number;
+    const words = this.#words;
+    const shift = this.#wordShift;
     // Latin-1 makes one character of each byte, so an ASCII document is a slice of the block's string; others are decoded.
     const text = this.#docs.toString("latin1", base, slices.docEnd[end - 1]);
     for (let i = start; i < end; i++) {
@@ -170,7 +178,7 @@ class ChunkMapping {
       const from = slices.docStart[i] as number;
       const to = slices.docEnd[i] as number;
       beats[slot] = i + 1;
-      const doc = isAscii(this.#docs, from, to)
+      const doc = isAscii(words, shift + from, shift + to)
         ? text.slice(from - base, to - base)
         : this.#docs.toString("utf8", from, to);
       try {
@@ -179,8 +187,7 @@ class ChunkMapping {
         throw isViewServerError(cause) ? notJson(this.#task.input, slices, i, doc) : cause;
       }
       this.#positions.push(i);
-      const logs = session.takeLogs(doc);
-      if (logs.length > 0) this.#logs.set(i, logs);
+      if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
     }
     beats[slot] = 0;
   }
@@ -245,17 +252,15 @@ function notJson(input: LineInput, slices: Slices, i: number, doc: string): Inde
   });
 }
 
-/** Looks for a byte above 0x7F, eight bytes at a time where the buffer's alignment allows. */
-function isAscii(bytes: Buffer, from: number, to: number): boolean {
-  let p = from;
-  let seen = 0;
-  while (p < to && (bytes.byteOffset + p) % 4 !== 0) seen |= bytes[p++] as number;
-  const words = new Uint32Array(bytes.buffer, bytes.byteOffset + p, (to - p) >> 2);
+/**
+ * Looks for a byte above 0x7F in bytes [from, to), a word at a time; the words at the ends may reach into the neighbours, whose line
+ * ends and braces are ASCII, so that a document is at worst decoded the longer way.
+ */
+function isAscii(words: Uint32Array, from: number, to: number): boolean {
   let any = 0;
-  for (const word of words) any |= word;
-  p += words.length * 4;
-  while (p < to) seen |= bytes[p++] as number;
-  return (any & 0x80808080) === 0 && seen < 0x80;
+  const end = Math.min((to + 3) >>> 2, words.length);
+  for (let i = from >>> 2; i < end; i++) any |= words[i] as number;
+  return (any & 0x80808080) === 0 && (to + 3) >>> 2 <= words.length;
 }
 
 export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> {

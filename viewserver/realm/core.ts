@@ -89,6 +89,7 @@ export function createCore(
     supplyModule: helpers.supplyModule,
     describe: describe.text,
     logLines: logs.lines,
+    hasLogs: logs.pending,
     takeLogs: logs.take,
     connect: render.connect,
   };

@@ -66,6 +66,7 @@ export function createLogs(limits: Limits, describe: Describe): Logs {
       entries = [];
       return out;
     },
+    pending: () => entries.length > 0 || dropped > 0,
     take() {
       close();
       if (entries.length === 0) return "";

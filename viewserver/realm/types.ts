@@ -40,6 +40,7 @@ export interface Core {
   readonly supplyModule: (helpers: object, id: string, fn: unknown, error: string) => void;
   readonly describe: (thrown: unknown) => string;
   readonly logLines: () => string;
+  readonly hasLogs: () => boolean;
   readonly takeLogs: () => string;
   readonly connect: (read: () => string | undefined, write: (text: string) => void) => void;
 }
@@ -83,6 +84,7 @@ export interface Logs {
     docId: string | undefined,
   ) => void;
   readonly lines: () => string;
+  readonly pending: () => boolean;
   readonly take: () => string;
 }
 
