@@ -26,9 +26,13 @@ export function instrument(prepared: Prepared): string | undefined {
   const edits: Edit[] = [];
   const starts = lineStarts(source);
   const place = (at: number): string => {
-    let line = 0;
-    while (line + 1 < starts.length && (starts[line + 1] as number) <= at) line++;
-    return `${line + 1},${at - (starts[line] as number) + 1}`;
+    let low = 0;
+    for (let high = starts.length; high - low > 1;) {
+      const middle = (low + high) >> 1;
+      if ((starts[middle] as number) <= at) low = middle;
+      else high = middle;
+    }
+    return `${low + 1},${at - (starts[low] as number) + 1}`;
   };
   const insert = (at: number, order: number, text: string): void => {
     edits.push({ at, order, text });
