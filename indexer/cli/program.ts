@@ -5,10 +5,12 @@ import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 
 import { build, cleanup, errors, follow, info, query, type CommonFlags } from "./commands.js";
+import { compact } from "./compact.js";
 import { EXIT, report } from "./exit.js";
 import { serve, type ServeFlags } from "./serve.js";
 import { isSupervised, supervise } from "./supervisor.js";
 import { queryParameter } from "./query-flags.js";
+import { treeInfo, verify } from "./verify.js";
 
 interface PackageFile {
   readonly version: string;
@@ -86,12 +88,24 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     exit = await query(dir, view, parameters, flags);
   });
 
-  talking(command("info <dir>", "what is in the index")).action(async (dir: string, flags: CommonFlags) => {
-    exit = await info(dir, flags);
-  });
+  talking(command("info <dir>", "what is in the index"))
+    .option("--tree", "how the trees of each file are built: depth, nodes, fill, live and dead bytes")
+    .action(async (dir: string, flags: CommonFlags & { tree?: boolean }) => {
+      exit = await (flags.tree ? treeInfo(dir, flags) : info(dir, flags));
+    });
+  talking(command("verify <dir> [ddoc]", "prove index files: every node, and that ids, rows and errors agree")).action(
+    async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
+      exit = await verify(dir, ddoc, flags);
+    },
+  );
   talking(command("errors <dir> [ddoc]", "documents that failed to map")).action(async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
     exit = await errors(dir, ddoc, flags);
   });
+  talking(command("compact <dir> [ddoc]", "rewrite index files as small as a first build makes them")).action(
+    async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
+      exit = await compact(dir, ddoc, flags);
+    },
+  );
   talking(command("cleanup <dir>", "remove index files that no design document uses"))
     .option("--dry-run", "only say what would go")
     .action(async (dir: string, flags: CommonFlags & { dryRun?: boolean }) => {

@@ -1,0 +1,57 @@
+// `viewmill compact`: rewrites index files as small as a first build makes them.
+
+import { EXIT } from "./exit.js";
+import { ViewIndex } from "../view-index.js";
+import type { CommonFlags } from "./flags.js";
+
+const MIB = 2 ** 20;
+
+/** Works from DIR alone: the source is not opened. */
+export async function compact(dir: string, ddoc: string | undefined, flags: CommonFlags): Promise<number> {
+  const talk = (line: string): void => {
+    if (!flags.quiet) process.stderr.write(`${line}\n`);
+  };
+  const abort = new AbortController();
+  const stop = (): void => {
+    abort.abort();
+  };
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+  const index = await ViewIndex.open({
+    dir,
+    offline: true,
+    onWarning: (message) => {
+      talk(`viewmill: ${message}`);
+    },
+  });
+  try {
+    const { groups } = await index.info();
+    const namesOf = (signature: string): string[] =>
+      groups.filter((group) => group.signature === signature).map(({ designDocument }) => designDocument);
+    let told = -1;
+    const results = await index.compact(ddoc, {
+      signal: abort.signal,
+      onProgress: ({ signature, phase, rows, rowsTotal }) => {
+        const tenth = Math.floor((rows * 10) / Math.max(1, rowsTotal));
+        if (phase !== "copy" || tenth === told) return;
+        told = tenth;
+        if (flags.json) process.stdout.write(`${JSON.stringify({ progress: { designDocuments: namesOf(signature), rows, rowsTotal } })}\n`);
+        else talk(`${namesOf(signature).join(", ")}: ${rows.toLocaleString("en-US")} of ${rowsTotal.toLocaleString("en-US")} rows copied`);
+      },
+    });
+    if (flags.json)
+      process.stdout.write(
+        `${JSON.stringify({ done: results.map((result) => ({ designDocuments: namesOf(result.signature), ...result })) })}\n`,
+      );
+    else
+      for (const { signature, bytesBefore, bytesAfter } of results)
+        process.stdout.write(
+          `${namesOf(signature).join(", ")}  ${(bytesBefore / MIB).toFixed(1)} MiB, now ${(bytesAfter / MIB).toFixed(1)} MiB\n`,
+        );
+    return EXIT.done;
+  } finally {
+    process.off("SIGINT", stop);
+    process.off("SIGTERM", stop);
+    await index.close();
+  }
+}
