@@ -1,10 +1,11 @@
 // ViewIndex: an index directory in use. It owns the writer's lock, the manifest, the groups' files and what runs user functions; the
 // work is done in views/, mapping/ and query/.
 
+import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-import { NodeCache } from "../btree/index.js";
+import { NodeCache, type Store } from "../btree/index.js";
 import { COLLATION_VERSION } from "./collation/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
@@ -19,23 +20,29 @@ import {
   type ViewShape,
 } from "./query/index.js";
 import type { ViewReducer } from "./reducers/index.js";
+import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
 import { displaySeq, openSource, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument, ViewLocation } from "./views/design-document.js";
 import { Designs } from "./views/designs.js";
 import type { DocumentError } from "./views/error-entry.js";
-import { GroupIndex } from "./views/group-index.js";
+import { decodeState, GroupIndex, reducersOfGroup } from "./views/group-index.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./views/group-reducers.js";
+import { LaterSyncs } from "./views/later-syncs.js";
 import { DirectoryLock } from "./views/lock.js";
 import {
   EMPTY_MANIFEST,
+  indexFileName,
+  manifestStamp,
   readManifest,
   writeManifest,
   type Manifest,
   type SourceRecord,
 } from "./views/manifest.js";
+import { countPending } from "./views/pending.js";
 import { MappingRuntime } from "./views/runtime.js";
 import { UpdateScheduler } from "./views/update-scheduler.js";
 import { Updater, type UpdateCounts, type UpdateProgress, type UpdateRun } from "./views/updater.js";
+import { verifyGroup, type GroupVerification, type VerifyOptions } from "./views/verification.js";
 
 /** Options of one update. */
 export interface UpdateOptions {
@@ -55,6 +62,14 @@ export interface QueryOptions {
   readonly label?: string;
 }
 
+/** Options of `prepare`. */
+export interface PrepareOptions extends QueryOptions {
+  /** Where the writer says that the group is: readers look for a newer commit only when there is one. */
+  readonly place?: GroupPlace;
+  /** Where documents come from. Default: the source. */
+  readonly documents?: (requests: readonly DocumentRequest[]) => Promise<(string | undefined)[]>;
+}
+
 /** What is known about one design document's index. */
 export interface GroupInfo {
   readonly designDocument: string;
@@ -72,6 +87,12 @@ export interface GroupInfo {
   readonly sizes: { readonly file: number; readonly active: number; readonly external: number };
   readonly collatorVersions: readonly string[];
   readonly progress: UpdateProgress | undefined;
+  /** When the running update began, in Unix milliseconds. */
+  readonly updaterStarted: number | undefined;
+  /** Queries that wait for an update. */
+  readonly waitingClients: number;
+  /** Something was committed that a loss of power would take back: the next update would do it again. */
+  readonly waitingCommit: boolean;
 }
 
 export interface IndexInfo {
@@ -83,11 +104,37 @@ export interface IndexInfo {
 }
 
 /** One view, found by its names. */
-interface FoundView {
+export interface FoundView {
   readonly name: string;
   readonly design: DesignDocument;
   readonly location: ViewLocation;
   readonly shape: ViewShape;
+  /** The source's stamp when it was looked for. */
+  readonly stamp: string | undefined;
+}
+
+/** A query that has its snapshot and has read nothing yet. */
+export interface PreparedQuery {
+  readonly answer: ViewAnswer;
+  /**
+   * What the rows come from: where it is equal for two queries, the answers are equal too, given the same parameters, unless documents
+   * are included. Letters, digits and dashes.
+   */
+  readonly version: string;
+  /** JSON text of the sequence of the snapshot. */
+  readonly updateSeq: string;
+  /** To be called when the answer is given up half read: it keeps the file's generation alive. Idempotent. */
+  readonly release: () => void;
+}
+
+/** Where a group's rows are, for processes that read its file. */
+export interface GroupPlace {
+  readonly signature: string;
+  readonly generation: number;
+  /** The last commit. */
+  readonly commit: number;
+  /** Told in `PreparedQuery.version`. */
+  readonly instance: string;
 }
 
 /**
@@ -112,6 +159,10 @@ export class ViewIndex {
   readonly #checked = new Set<string>();
   readonly #ownsSource: boolean;
   readonly #closing = new AbortController();
+  readonly #compactions: Compactions;
+  /** Groups that were replaced and are still read. */
+  readonly #retired = new Set<GroupIndex>();
+  #manifestStamp: string | undefined;
   #manifest: Manifest;
   #source: Source | undefined;
   #sourceId = "";
@@ -120,7 +171,13 @@ export class ViewIndex {
   #progress: UpdateProgress | undefined;
   #run: Pick<UpdateRun, "signal" | "onProgress"> = { signal: undefined, onProgress: undefined };
   #counts: UpdateCounts | undefined;
+  #updateBegan: number | undefined;
   #closed = false;
+  /** The source's stamp at which design documents were last looked for, and groups were last brought up to date. */
+  #designsStamp: string | undefined;
+  readonly #stamps = new WeakMap<GroupIndex, string>();
+  readonly #waiting = new WeakMap<GroupIndex, number>();
+  readonly #syncs: LaterSyncs;
 
   private constructor(options: ResolvedOptions, lock: DirectoryLock | undefined, manifest: Manifest) {
     this.#options = options;
@@ -128,8 +185,24 @@ export class ViewIndex {
     this.#manifest = manifest;
     this.#runtime = new MappingRuntime(options);
     this.#cache = new NodeCache(options.cacheBytes);
+    this.#compactions = new Compactions({
+      dir: options.dir,
+      cache: this.#cache,
+      generation: (signature) => this.#generation(signature),
+      publish: (signature, generation) => {
+        const before = this.#manifest;
+        try {
+          this.#saveManifest({ ...before, groups: { ...before.groups, [signature]: { generation } } });
+        } catch (error) {
+          this.#manifest = before;
+          throw error;
+        }
+      },
+      onWarning: options.onWarning,
+    });
     this.#ownsSource = typeof options.source !== "object";
-    this.#scheduler = new UpdateScheduler((groups) => this.#updateGroups(groups));
+    this.#scheduler = new UpdateScheduler((groups) => this.#updateGroups(groups, false));
+    this.#syncs = new LaterSyncs(options.sync.intervalMs, options.onWarning);
   }
 
   /**
@@ -145,6 +218,7 @@ export class ViewIndex {
       throw new IndexerError("INDEXER_NO_INDEX", `${options.dir} holds no index: build one first`, { file: options.dir });
     if (!options.readOnly) mkdirSync(options.dir, { recursive: true });
     const lock = options.readOnly ? undefined : await DirectoryLock.acquire(options.dir);
+    if (lock && known) removeStaleGenerations(options.dir, known);
     const index = new ViewIndex(options, lock, known ?? EMPTY_MANIFEST);
     try {
       await index.#start();
@@ -165,7 +239,7 @@ export class ViewIndex {
     return this.#scheduler.exclusive(async () => {
       this.#run = { signal: this.#signal(options.signal), onProgress: options.onProgress };
       try {
-        await this.#updateGroups(groups);
+        await this.#updateGroups(groups, true);
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
       } finally {
         this.#run = { signal: undefined, onProgress: undefined };
@@ -214,7 +288,9 @@ export class ViewIndex {
    */
   async findView(designDocument: string, view: string): Promise<FoundView> {
     this.#requireOpen();
-    await this.#refreshDesigns();
+    await this.#followManifest();
+    const stamp = this.#source?.stamp?.();
+    await this.#refreshDesigns(stamp);
     const design = this.#designs.require(designDocument);
     const location = design.views.get(view);
     if (!location)
@@ -230,39 +306,92 @@ export class ViewIndex {
       design,
       location,
       shape: { hasReduce: location.reduce !== undefined, collation: tree?.collation ?? "root" },
+      stamp,
     };
   }
 
   /** Runs a resolved query over a view that `findView` found. */
   async run(found: FoundView, query: ResolvedQuery, options: QueryOptions = {}): Promise<ViewAnswer> {
-    await this.#requireCompiled(found.design);
-    const [group] = await this.#openGroups([found.design]);
-    if (!group) throw new Error("viewmill bug: a design document without a group");
-    if (this.#options.readOnly) group.store.refresh();
-    else if (query.update === true) await this.#scheduler.fresh(group);
-    const { trees, state } = group.snapshot();
+    const { answer, release } = await this.prepare(found, query, options);
+    abandoned.register(answer, release);
+    return answer;
+  }
+
+  /** The same for callers that must know what the answer comes from before they read it, and that always say when they are done. */
+  async prepare(found: FoundView, query: ResolvedQuery, options: PrepareOptions = {}): Promise<PreparedQuery> {
+    const began = query.explain ? performance.now() : 0;
+    const group = await this.#openFound(found.design);
+    if (this.#options.readOnly) {
+      if (options.place === undefined || options.place.commit > group.store.stats().commit) group.store.refresh();
+    } else if (query.update === true) await this.#freshen(group, found.stamp);
+    const release = group.hold();
+    const { store } = group;
+    const snapshot = store.snapshot();
+    const tree = snapshot.tree(viewTreeName(found.location.tree));
+    const { seq } = decodeState(snapshot.state);
+    snapshot.release();
+    const updateSeq = seq === null ? '"0"' : displaySeq(seq);
     const reducer = group.reducers[found.location.tree];
+    let stats: QueryStats | undefined;
+    if (query.explain) {
+      stats = new QueryStats(() => this.#cache.stats());
+      stats.add("update", performance.now() - began);
+    }
     const answer = runViewQuery(
       query,
       {
-        tree: trees.tree(viewTreeName(found.location.tree)),
+        tree,
         collation: found.shape.collation,
         label: options.label ?? `${found.design.id}/_view/${found.name}`,
-        updateSeq: state.seq === null ? '"0"' : displaySeq(state.seq),
-        documents: (requests) => this.documents(requests),
+        updateSeq,
+        documents: options.documents ?? ((requests) => this.documents(requests)),
         ...(found.location.reduce === undefined
           ? {}
           : { reducer: reducer as ViewReducer, reduceIndex: found.location.reduce }),
-        ...(query.explain ? { stats: new QueryStats() } : {}),
+        ...(stats ? { stats } : {}),
       },
-      options.signal ? { signal: options.signal } : {},
+      { signal: options.signal, onEnd: release },
     );
-    trees.release();
-    if (query.update === "lazy" && !this.#options.readOnly)
-      this.#scheduler.fresh(group).catch((error: unknown) => {
-        this.#options.onWarning(`a background update failed: ${(error as Error).message}`);
-      });
-    return answer;
+    if (query.update === "lazy" && !this.#options.readOnly) this.#freshenLater(group);
+    const version = `${options.place?.instance ?? instanceOf(store)}-${(tree.root?.offset ?? 0).toString(36)}`;
+    return { answer, version, updateSeq, release };
+  }
+
+  /** Sees to a found view's group as a query with this `update` would, and tells where it is. */
+  async place(found: FoundView, update: true | false | "lazy"): Promise<GroupPlace> {
+    const group = await this.#openFound(found.design);
+    if (update === true) await this.#freshen(group, found.stamp);
+    else if (update === "lazy") this.#freshenLater(group);
+    const { signature } = found.design.group;
+    const { store } = group;
+    return { signature, generation: this.#generation(signature), commit: store.stats().commit, instance: instanceOf(store) };
+  }
+
+  /** Only with `readOnly`: takes up what another process wrote into the manifest. */
+  async reload(): Promise<void> {
+    const manifest = readManifest(this.#options.dir);
+    if (!this.#options.readOnly || !manifest) return;
+    const before = this.#manifest;
+    this.#manifest = manifest;
+    this.#designs.reload(manifest);
+    for (const [signature, opening] of this.#groups) {
+      if (manifest.groups[signature]?.generation === before.groups[signature]?.generation) continue;
+      this.#groups.delete(signature);
+      const group = await opening.catch(() => undefined);
+      if (!group) continue;
+      // Answers that are half read hold it.
+      this.#retired.add(group);
+      group.retire().then(() => this.#retired.delete(group), () => undefined);
+    }
+  }
+
+  /** Only with `readOnly`: another process may have put a compacted file in the place of one. */
+  async #followManifest(): Promise<void> {
+    if (!this.#options.readOnly) return;
+    const stamp = manifestStamp(this.#options.dir);
+    if (stamp === this.#manifestStamp) return;
+    await this.reload();
+    this.#manifestStamp = stamp;
   }
 
   /** Raw JSON of documents of the source, undefined where missing. */
@@ -274,6 +403,7 @@ export class ViewIndex {
   /** The documents that failed to map, by design document, in id order. */
   async *errors(designDocument?: string): AsyncGenerator<DocumentError & { readonly designDocument: string }> {
     this.#requireOpen();
+    await this.#followManifest();
     const designs =
       designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
     for (const design of designs) {
@@ -294,6 +424,7 @@ export class ViewIndex {
 
   async info(): Promise<IndexInfo> {
     this.#requireOpen();
+    await this.#followManifest();
     const groups: GroupInfo[] = [];
     const refused: { designDocument: string; reason: string }[] = [];
     for (const [id, { design }] of this.#designs.entries()) {
@@ -301,6 +432,13 @@ export class ViewIndex {
       else groups.push(await this.#groupInfo(design));
     }
     return { dir: this.#options.dir, source: this.#manifest.source, groups, refused };
+  }
+
+  /** Design documents that can be indexed, and the signatures of their groups. */
+  async signatures(): Promise<Map<string, string>> {
+    this.#requireOpen();
+    await this.#followManifest();
+    return new Map([...this.#designs.valid()].map(({ id, group }) => [id, group.signature]));
   }
 
   /** Design documents known now, as JSON, by id. */
@@ -311,6 +449,56 @@ export class ViewIndex {
   /** The source, opened. */
   source(): Promise<Source> {
     return this.#requireSource();
+  }
+
+  /**
+   * Rewrites index files as small as a first build makes them, while queries and updates go on (views/compaction.ts). Groups that were
+   * never built are left alone. A call for a group that is being compacted waits for that.
+   *
+   * @param designDocument - only this one's file. Default: all.
+   * @throws IndexerError INDEXER_ABORTED, INDEXER_CLOSED; TypeError with `readOnly`; BtreeError. What was not finished stays as it was.
+   */
+  async compact(designDocument?: string, options: CompactOptions = {}): Promise<GroupCompaction[]> {
+    this.#requireOpen();
+    if (this.#options.readOnly) throw new TypeError("an index that was opened with readOnly cannot be compacted");
+    const designs = designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
+    const done: GroupCompaction[] = [];
+    for (const group of await this.#openGroups(designs.filter((design) => this.#hasFile(design)))) {
+      this.#requireOpen();
+      if (group.state.seq !== null) done.push(await this.#compactions.run(group, options));
+    }
+    return done;
+  }
+
+  /**
+   * Proves index files: every node, and that a group's trees agree (views/verification.ts). Needs no lock, and writers may go on.
+   *
+   * @param designDocument - only this one's file. Default: all.
+   * @returns what was found, a file each; damage is not thrown.
+   * @throws IndexerError INDEXER_ABORTED, INDEXER_VIEW_NOT_FOUND.
+   */
+  async verify(designDocument?: string, options: VerifyOptions = {}): Promise<GroupVerification[]> {
+    this.#requireOpen();
+    await this.#followManifest();
+    const designs = designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
+    const groups = new Map(designs.filter((design) => this.#hasFile(design)).map(({ group }) => [group.signature, group]));
+    const { dir, reduceLimits: limits, strict } = this.#options;
+    const done: GroupVerification[] = [];
+    for (const [signature, spec] of groups) {
+      const js = this.#runtime.reducer.bind(this.#runtime);
+      const { byName } = reducersOfGroup({ spec, limits, strict, js });
+      for (;;) {
+        const generation = this.#generation(signature);
+        const file = join(dir, indexFileName(signature, generation));
+        const report = await verifyGroup({ ...options, path: file, spec, reducers: byName });
+        await this.#followManifest();
+        // A compaction may have taken the file away meanwhile.
+        if (report.faults.length > 0 && this.#generation(signature) !== generation) continue;
+        done.push({ signature, file, ...report });
+        break;
+      }
+    }
+    return done;
   }
 
   /** Removes index files and unfinished builds that no design document uses any more. Returns their names. */
@@ -325,6 +513,7 @@ export class ViewIndex {
         if (signature === undefined || used.has(signature)) continue;
         removed.push(name);
         if (options.dryRun) continue;
+        await this.#compactions.stop(signature);
         const open = this.#groups.get(signature);
         this.#groups.delete(signature);
         (await open)?.close();
@@ -338,14 +527,26 @@ export class ViewIndex {
     });
   }
 
+  /** Changes that the source has and the group has not: counted up to some size of the feed, estimated beyond. */
+  async pending(designDocument: string): Promise<number> {
+    const design = this.#designs.require(designDocument);
+    const source = await this.#requireSource();
+    const seq = this.#hasFile(design) ? (await this.#openFound(design)).state.seq : null;
+    return countPending(source, seq ?? undefined);
+  }
+
   /** Waits for a running update, then closes everything. Idempotent. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#closing.abort();
+    await this.#compactions.stop();
     await this.#scheduler.idle();
-    for (const group of this.#groups.values()) await group.then((open) => { open.close(); }, () => undefined);
+    await this.#syncs.finish();
+    for (const group of this.#groups.values()) await group.then((open) => open.close(), () => undefined);
     this.#groups.clear();
+    for (const group of this.#retired) await group.close();
+    await this.#compactions.settled();
     await this.#runtime.close();
     if (this.#ownsSource) await this.#source?.close();
     await this.#lock?.release();
@@ -360,7 +561,7 @@ export class ViewIndex {
     this.#designs.load(this.#manifest);
     for (const document of options.designDocuments) this.#designs.give(document);
     this.#followsDesigns = options.designDocumentsFromSource ?? !this.#designs.given;
-    if (options.readOnly) {
+    if (options.readOnly || options.offline) {
       this.#followsDesigns = false;
       return;
     }
@@ -424,10 +625,38 @@ export class ViewIndex {
     this.#manifest = { ...this.#manifest, groups: {} };
   }
 
-  async #refreshDesigns(): Promise<void> {
-    if (!this.#followsDesigns) return;
+  /** @param stamp - the source's, taken before; where it is the one of the last time there is nothing to look for. */
+  async #refreshDesigns(stamp?: string): Promise<void> {
+    if (!this.#followsDesigns || (stamp !== undefined && stamp === this.#designsStamp)) return;
     const source = await this.#requireSource();
     if (this.#designs.follow(await source.designDocuments())) this.#saveManifest(this.#manifest);
+    this.#designsStamp = stamp;
+  }
+
+  async #openFound(design: DesignDocument): Promise<GroupIndex> {
+    await this.#requireCompiled(design);
+    const [group] = await this.#openGroups([design]);
+    if (!group) throw new Error("viewmill bug: a design document without a group");
+    return group;
+  }
+
+  /** Brings the group up to the source as it was at the stamp; without one, as it is now. */
+  async #freshen(group: GroupIndex, asked: string | undefined): Promise<void> {
+    const stamp = asked ?? this.#source?.stamp?.();
+    if (stamp !== undefined && this.#stamps.get(group) === stamp) return;
+    this.#waiting.set(group, (this.#waiting.get(group) ?? 0) + 1);
+    try {
+      await this.#scheduler.fresh(group);
+    } finally {
+      this.#waiting.set(group, (this.#waiting.get(group) ?? 1) - 1);
+    }
+    if (stamp !== undefined) this.#stamps.set(group, stamp);
+  }
+
+  #freshenLater(group: GroupIndex): void {
+    this.#freshen(group, undefined).catch((error: unknown) => {
+      if (!this.#closed) this.#options.onWarning(`a background update failed: ${(error as Error).message}`);
+    });
   }
 
   #saveManifest(manifest: Manifest): void {
@@ -505,16 +734,24 @@ export class ViewIndex {
     const { signature } = design.group;
     const { dir, readOnly, reduceLimits, strict } = this.#options;
     const generation = this.#generation(signature);
-    const group = await GroupIndex.open({
-      dir,
-      spec: design.group,
-      generation,
-      mode: readOnly ? "read" : "write",
-      cache: this.#cache,
-      limits: reduceLimits,
-      strict,
-      js: (config) => this.#runtime.reducer(config),
-    });
+    let group: GroupIndex;
+    try {
+      group = await GroupIndex.open({
+        dir,
+        spec: design.group,
+        generation,
+        mode: readOnly ? "read" : "write",
+        cache: this.#cache,
+        limits: reduceLimits,
+        strict,
+        js: (config) => this.#runtime.reducer(config),
+      });
+    } catch (error) {
+      // Another process may have compacted the file since the manifest was read.
+      await this.#followManifest();
+      if (this.#generation(signature) === generation) throw error;
+      return this.#openGroup(design);
+    }
     if (!readOnly)
       this.#saveManifest({ ...this.#manifest, groups: { ...this.#manifest.groups, [signature]: { generation } } });
     return group;
@@ -541,18 +778,27 @@ export class ViewIndex {
     });
   }
 
-  async #updateGroups(groups: readonly GroupIndex[]): Promise<void> {
+  /** @param durable - whether to wait until the disk has it; if not, it gets there some time later. */
+  async #updateGroups(groups: readonly GroupIndex[], durable: boolean): Promise<void> {
     const source = await this.#requireSource();
     source.configure?.({
       conflicts: mentions(groups, "_conflicts"),
       deletedConflicts: mentions(groups, "_deleted_conflicts"),
       localSeq: groups.some(({ spec }) => spec.localSeq),
     });
+    this.#updateBegan = Date.now();
     const { signal, onProgress } = this.#run;
     const updater = await this.#updater();
     this.#counts = await updater.update(groups, {
       signal: signal ?? this.#closing.signal,
       until: "now",
+      ...(durable
+        ? {}
+        : {
+            syncLater: (group) => {
+              this.#syncs.add(group);
+            },
+          }),
       onProgress: (progress) => {
         this.#progress = progress;
         onProgress?.(progress);
@@ -578,6 +824,9 @@ export class ViewIndex {
       sizes: { file: 0, active: 0, external: 0 },
       collatorVersions: [String(COLLATION_VERSION)],
       progress: undefined,
+      updaterStarted: this.#scheduler.isRunning(signature) ? this.#updateBegan : undefined,
+      waitingClients: 0,
+      waitingCommit: false,
     } as const;
     if (!this.#hasFile(design)) return nothing;
     const [group] = await this.#openGroups([design]);
@@ -606,11 +855,27 @@ export class ViewIndex {
         },
         collatorVersions: [String(state.collation)],
         progress: nothing.updaterRunning ? this.#progress : undefined,
+        waitingClients: this.#waiting.get(group) ?? 0,
+        waitingCommit: this.#syncs.has(group),
       };
     } finally {
       snapshot.release();
     }
   }
+}
+
+/** Lets go of generations for answers that nobody read to their end. */
+const abandoned = new FinalizationRegistry<() => void>((release) => {
+  release();
+});
+
+/** Offsets in a file are used again after a loss of power, so a root is known by this process' opening of the file. */
+const instances = new WeakMap<Store, string>();
+
+function instanceOf(store: Store): string {
+  let instance = instances.get(store);
+  if (instance === undefined) instances.set(store, (instance = randomBytes(9).toString("hex")));
+  return instance;
 }
 
 /** Whether a map function or the library so much as names a member: cheaper than always fetching what nobody reads. */

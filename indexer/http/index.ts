@@ -1,2 +1,2 @@
 // The HTTP server's public names.
-export { startServer, type RunningServer, type ServeOptions } from "./server.js";
+export { startServer, type HttpOptions, type RunningServer, type ServeOptions } from "./server.js";

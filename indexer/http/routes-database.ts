@@ -2,39 +2,57 @@
 
 import type { FastifyInstance, FastifyReply } from "fastify";
 
-import { displaySeq } from "../sources/index.js";
-import { notFound } from "./errors.js";
-import { queryPairs, requireDatabase } from "./routes-view.js";
-import type { HttpContext } from "./server.js";
+import { memberText } from "../sources/index.js";
+import type { HttpContext } from "./context.js";
+import { methodNotAllowed, notFound } from "./errors.js";
+import { matchesTag } from "./send.js";
+import { queryPairs, requireDatabase } from "./view-handler.js";
+
+const READING = ["GET", "HEAD"] as const;
+const OTHERS = ["POST", "PUT", "DELETE"] as const;
+
+/** @param value - JSON text, or what becomes JSON. */
+export function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
+  return reply
+    .type("application/json")
+    .header("cache-control", "must-revalidate")
+    .send(`${typeof value === "string" ? value : JSON.stringify(value)}\n`);
+}
+
+/** Answers all other methods with CouchDB's 405. */
+export function refuseOthers(app: FastifyInstance, url: string, methods: readonly string[], allowed: string): void {
+  app.route({
+    method: [...methods],
+    url,
+    handler: () => {
+      throw methodNotAllowed(allowed);
+    },
+  });
+}
 
 export function databaseRoutes(app: FastifyInstance, context: HttpContext): void {
-  const { index } = context;
-  const send = (reply: FastifyReply, value: unknown): FastifyReply =>
-    reply
-      .type("application/json")
-      .header("cache-control", "must-revalidate")
-      .send(`${typeof value === "string" ? value : JSON.stringify(value)}\n`);
+  const { service } = context;
+  const get = (url: string, handler: (reply: FastifyReply) => FastifyReply | Promise<FastifyReply>): void => {
+    app.route({ method: [...READING], url, handler: (_request, reply) => handler(reply) });
+  };
+
+  get("/", (reply) =>
+    sendJson(reply, { couchdb: "Welcome", version: "3.5.0", vendor: { name: "viewmill" }, features: [] }),
+  );
+  get("/_all_dbs", (reply) => sendJson(reply, [context.db]));
+  get("/_session", (reply) => sendJson(reply, { ok: true, userCtx: { name: null, roles: [] }, info: {} }));
 
   app.route({
-    method: ["GET", "HEAD"],
-    url: "/",
-    handler: (_request, reply) =>
-      send(reply, { couchdb: "Welcome", version: "3.5.0", vendor: { name: "viewmill" }, features: [] }),
-  });
-  app.route({ method: "GET", url: "/_all_dbs", handler: (_request, reply) => send(reply, [context.db]) });
-  app.route({
-    method: ["GET", "HEAD"],
+    method: [...READING],
     url: "/:db",
     handler: async (request, reply) => {
       requireDatabase(context, (request.params as { db: string }).db);
-      const source = await index.source();
-      const { groups } = await index.info();
-      const seq: unknown = JSON.parse(displaySeq(await source.latest()));
-      return send(reply, {
+      const { updateSeq, documents } = await service.database();
+      return sendJson(reply, {
         db_name: context.db,
-        update_seq: seq,
+        update_seq: JSON.parse(updateSeq) as unknown,
         purge_seq: "0",
-        doc_count: Math.max(0, ...groups.map(({ documents }) => documents)),
+        doc_count: documents,
         doc_del_count: 0,
         sizes: { file: 0, external: 0, active: 0 },
         props: {},
@@ -45,10 +63,17 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
       });
     },
   });
-  const documentAnswer = async (reply: FastifyReply, id: string, pairs: [string, string][]): Promise<FastifyReply> => {
+
+  const sendDocument = async (
+    url: string,
+    reply: FastifyReply,
+    id: string,
+    none: () => Promise<string | undefined>,
+  ): Promise<FastifyReply> => {
+    const pairs = queryPairs(url);
     const flag = (name: string): boolean => pairs.some(([n, v]) => n === name && v === "true");
     const rev = pairs.findLast(([name]) => name === "rev")?.[1];
-    const [json] = await index.documents([
+    const [found] = await service.documents([
       {
         id,
         ...(rev === undefined ? {} : { rev }),
@@ -57,34 +82,32 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
         attEncodingInfo: flag("att_encoding_info"),
       },
     ]);
+    const json = found ?? (await none());
     if (json === undefined) throw notFound();
-    const revision = /"_rev":"([^"]+)"/.exec(json)?.[1];
-    if (revision !== undefined) void reply.header("etag", `"${revision}"`);
-    return send(reply, json);
+    const revision = memberText(Buffer.from(json), "_rev");
+    if (revision !== undefined && pairs.length === 0) {
+      void reply.header("etag", revision);
+      if (matchesTag(reply.request.raw, revision)) return reply.code(304).send();
+    }
+    return sendJson(reply, json);
   };
   app.route({
-    method: ["GET", "HEAD"],
+    method: [...READING],
     url: "/:db/_design/:ddoc",
-    handler: async (request, reply) => {
+    handler: (request, reply) => {
       const { db, ddoc } = request.params as { db: string; ddoc: string };
       requireDatabase(context, db);
-      try {
-        return await documentAnswer(reply, `_design/${ddoc}`, queryPairs(request));
-      } catch (error) {
-        // Given by the user of the index, not by the source.
-        const json = index.designDocument(ddoc);
-        if (json === undefined) throw error;
-        return send(reply, json);
-      }
+      return sendDocument(request.url, reply, `_design/${ddoc}`, () => service.designDocument(ddoc));
     },
   });
   app.route({
-    method: ["GET", "HEAD"],
+    method: [...READING],
     url: "/:db/:id",
     handler: (request, reply) => {
       const { db, id } = request.params as { db: string; id: string };
       requireDatabase(context, db);
-      return documentAnswer(reply, id, queryPairs(request));
+      return sendDocument(request.url, reply, id, () => Promise.resolve(undefined));
     },
   });
+  for (const url of ["/", "/:db", "/:db/_design/:ddoc", "/:db/:id"]) refuseOthers(app, url, OTHERS, "GET,HEAD");
 }

@@ -3,10 +3,11 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 
 import type { GroupInfo } from "../view-index.js";
-import { designId } from "../views/designs.js";
-import { methodNotAllowed, notFound, RequestError } from "./errors.js";
-import { requireDatabase } from "./routes-view.js";
-import type { HttpContext } from "./server.js";
+import type { HttpContext } from "./context.js";
+import { notFound, RequestError } from "./errors.js";
+import { refuseOthers, sendJson } from "./routes-database.js";
+import type { CompactionTask } from "./service.js";
+import { requireDatabase } from "./view-handler.js";
 
 interface DatabaseParams {
   readonly db: string;
@@ -14,104 +15,139 @@ interface DatabaseParams {
 }
 
 export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): void {
-  const { index, metrics } = context;
+  const { service } = context;
   const paramsOf = (request: FastifyRequest): DatabaseParams => {
     const params = request.params as DatabaseParams;
     requireDatabase(context, params.db);
     return params;
   };
+  const post = (url: string, handler: (request: FastifyRequest) => Promise<void>): void => {
+    app.post(url, async (request, reply) => {
+      if (!/^application\/json\b/i.test(request.headers["content-type"] ?? ""))
+        throw new RequestError(415, "bad_content_type", "Content-Type must be application/json");
+      await handler(request);
+      return sendJson(reply.code(202), '{"ok":true}');
+    });
+    refuseOthers(app, url, ["GET", "HEAD", "PUT", "DELETE"], "POST");
+  };
 
-  app.get("/_up", (_request, reply) => reply.type("application/json").send('{"status":"ok"}\n'));
-
-  app.get("/_metrics", async (_request, reply) => {
-    const { groups } = await index.info();
-    const gauges = groups.flatMap((group) => [
-      { name: "viewmill_index_bytes", help: "Size of the index file.", value: group.sizes.file, labels: `ddoc=${JSON.stringify(group.designDocument)}` },
-    ]);
-    const documents = groups.map((group) => ({
-      name: "viewmill_index_documents",
-      help: "Documents in the index.",
-      value: group.documents,
-      labels: `ddoc=${JSON.stringify(group.designDocument)}`,
-    }));
-    const errors = groups.map((group) => ({
-      name: "viewmill_index_errors",
-      help: "Error records in the index.",
-      value: group.errors,
-      labels: `ddoc=${JSON.stringify(group.designDocument)}`,
-    }));
-    return reply.type("text/plain; version=0.0.4").send(metrics.text([...gauges, ...documents, ...errors]));
-  });
-
+  app.get("/_up", (_request, reply) => sendJson(reply, '{"status":"ok"}'));
+  app.get("/_metrics", async (_request, reply) =>
+    reply.type("text/plain; version=0.0.4; charset=utf-8").send(await service.metrics()),
+  );
   app.get("/_active_tasks", async (_request, reply) => {
-    const { groups } = await index.info();
-    const tasks = groups.filter(({ updaterRunning }) => updaterRunning).map((group) => task(context.db, group));
-    return reply.type("application/json").send(`${JSON.stringify(tasks)}\n`);
+    const { groups } = await service.info();
+    const updates = groups.filter(({ updaterRunning }) => updaterRunning).map((group) => indexerTask(context.db, group));
+    const compactions = (await service.compactions()).map((one) => compactionTask(context.db, one));
+    return sendJson(reply, [...updates, ...compactions]);
   });
 
   app.get("/:db/_design/:ddoc/_info", async (request, reply) => {
     const { ddoc } = paramsOf(request);
-    const { groups } = await index.info();
-    const group = groups.find(({ designDocument }) => designDocument === designId(ddoc));
+    const { groups } = await service.info();
+    const group = groups.find(({ designDocument }) => designDocument === `_design/${ddoc}`);
     if (!group) throw notFound();
-    const { signature, language, sizes, updateSeq, updaterRunning, collatorVersions } = group;
-    return reply.type("application/json").send(
-      `${JSON.stringify({
-        name: ddoc,
-        view_index: {
-          signature,
-          language,
-          sizes: { file: sizes.file, external: sizes.external, active: sizes.active },
-          update_seq: updateSeq === null ? 0 : (JSON.parse(updateSeq) as unknown),
-          purge_seq: 0,
-          updater_running: updaterRunning,
-          compact_running: false,
-          waiting_commit: false,
-          waiting_clients: 0,
-          updates_pending: { minimum: 0, preferred: 0, total: 0 },
-          collator_versions: collatorVersions,
-        },
-      })}\n`,
-    );
+    const compacting = (await service.compactions()).some(({ designDocument }) => designDocument === group.designDocument);
+    const pending = await service.pending(ddoc);
+    const { signature, language, sizes, updateSeq, updaterRunning, waitingClients, waitingCommit, collatorVersions } = group;
+    return sendJson(reply, {
+      name: ddoc,
+      view_index: {
+        signature,
+        language,
+        sizes: { file: sizes.file, external: sizes.external, active: sizes.active },
+        update_seq: updateSeq === null ? 0 : (JSON.parse(updateSeq) as unknown),
+        purge_seq: group.purgeSeq === null ? 0 : purgeSeqOf(group.purgeSeq),
+        updater_running: updaterRunning,
+        compact_running: compacting,
+        waiting_commit: waitingCommit,
+        waiting_clients: waitingClients,
+        updates_pending: { minimum: pending, preferred: pending, total: pending },
+        collator_versions: collatorVersions,
+      },
+    });
   });
+  refuseOthers(app, "/:db/_design/:ddoc/_info", ["HEAD", "POST", "PUT", "DELETE"], "GET");
 
-  app.post("/:db/_view_cleanup", async (request, reply) => {
+  post("/:db/_compact/:ddoc", async (request) => {
+    await service.compact(paramsOf(request).ddoc);
+  });
+  post("/:db/_view_cleanup", async (request) => {
     paramsOf(request);
-    await index.cleanup();
-    return reply.code(202).type("application/json").send('{"ok":true}\n');
+    await service.cleanup();
   });
 
   app.post("/:db/_temp_view", (request) => {
     paramsOf(request);
     throw new RequestError(410, "gone", "Temporary views are not supported in CouchDB");
   });
+  refuseOthers(app, "/:db/_temp_view", ["GET", "HEAD", "PUT", "DELETE"], "POST");
 
-  for (const url of ["/:db/_view_cleanup", "/:db/_temp_view"])
+  for (const url of ["/:db/_partition/:partition", "/:db/_partition/:partition/*"])
     app.route({
-      method: ["GET", "HEAD", "PUT", "DELETE"],
+      method: ["GET", "POST", "HEAD"],
       url,
-      handler: () => {
-        throw methodNotAllowed("POST");
+      handler: (request) => {
+        paramsOf(request);
+        throw new RequestError(400, "bad_request", "database is not partitioned");
       },
     });
 }
 
-function task(db: string, group: GroupInfo): Record<string, unknown> {
-  const { progress } = group;
-  const total = progress?.bytesTotal ?? progress?.changesTotal ?? 0;
-  const done = progress?.bytesTotal === undefined ? (progress?.documents ?? 0) : (progress.bytes ?? 0);
-  const now = Math.floor(Date.now() / 1000);
+function purgeSeqOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+/** What all tasks have. */
+function taskBase(db: string, design: string, startedOn: number): Record<string, unknown> {
   return {
-    type: "indexer",
-    database: db,
-    design_document: group.designDocument,
-    changes_done: progress?.documents ?? 0,
-    total_changes: progress?.changesTotal ?? 0,
-    progress: total > 0 ? Math.floor((100 * Math.min(done, total)) / total) : 0,
-    started_on: now,
-    updated_on: now,
+    node: "viewmill@127.0.0.1",
     pid: `<0.${process.pid}.0>`,
     process_status: "running",
-    node: "viewmill@127.0.0.1",
+    database: db,
+    design_document: design,
+    started_on: startedOn,
+    updated_on: Math.floor(Date.now() / 1000),
+  };
+}
+
+function percent(done: number, total: number): number {
+  return total > 0 ? Math.floor((100 * Math.min(done, total)) / total) : 0;
+}
+
+function indexerTask(db: string, group: GroupInfo): Record<string, unknown> {
+  const { progress, updaterStarted } = group;
+  const base = taskBase(db, group.designDocument, Math.floor((updaterStarted ?? Date.now()) / 1000));
+  const changes = progress?.documents ?? 0;
+  const merging = progress?.phase === "merge";
+  const [done, total] = merging
+    ? [progress.merged, progress.mergeTotal]
+    : progress?.bytesTotal === undefined
+      ? [changes, progress?.changesTotal ?? 0]
+      : [progress.bytes ?? 0, progress.bytesTotal];
+  return {
+    type: "indexer",
+    ...base,
+    indexer_pid: base["pid"],
+    changes_done: changes,
+    total_changes: progress?.changesTotal ?? (done > 0 && !merging ? Math.max(changes, Math.round((changes / done) * total)) : changes),
+    progress: percent(done, total),
+  };
+}
+
+function compactionTask(db: string, task: CompactionTask): Record<string, unknown> {
+  const { phase, done, total } = task;
+  return {
+    type: "view_compaction",
+    ...taskBase(db, task.designDocument, task.startedOn),
+    phase,
+    view: null,
+    changes_done: done,
+    total_changes: total,
+    progress: percent(done, total),
   };
 }

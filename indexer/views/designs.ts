@@ -35,6 +35,14 @@ export class Designs {
       this.#known.set(id, { json, origin, design: parse(json) });
   }
 
+  /** Takes up what the directory knows now, and nothing else. */
+  reload(manifest: Manifest): void {
+    for (const [id, known] of this.#known)
+      if (manifest.designs[id]?.json !== known.json) this.#known.delete(id);
+    for (const [id, { json, origin }] of Object.entries(manifest.designs))
+      if (!this.#known.has(id)) this.#known.set(id, { json, origin, design: parse(json) });
+  }
+
   /**
    * Takes a design document from the user; it wins over one of the same id in the source.
    * @throws IndexerError `INDEXER_DDOC_INVALID`.
