@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os";
 import type { ReduceLimits } from "./mapping/types.js";
 import { LINE_BYTES_MAX_DEFAULT, type Source } from "./sources/index.js";
 import { DEFAULT_REDUCE_LIMITS } from "./views/group-index.js";
+import type { MappingRuntime } from "./views/runtime.js";
 import type { SyncPolicy } from "./views/updater.js";
 
 /** How an index is opened. All but `dir` have defaults. */
@@ -61,6 +62,8 @@ export interface ViewIndexOptions {
   readonly readOnly?: boolean;
   /** Only look after the directory (compact, clean up, query as it is): its source is not opened before an update asks for it. Default false. */
   readonly offline?: boolean;
+  /** Where map and reduce functions run, shared by several indexes; closed by whoever made it. Its own options count. Default: one of its own. */
+  readonly runtime?: MappingRuntime;
   /** Told what is odd but no error. */
   readonly onWarning?: (message: string) => void;
 }
@@ -90,6 +93,7 @@ export interface ResolvedOptions {
   readonly rebuild: boolean;
   readonly readOnly: boolean;
   readonly offline: boolean;
+  readonly runtime: MappingRuntime | undefined;
   readonly onWarning: (message: string) => void;
 }
 
@@ -135,6 +139,7 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     rebuild: options.rebuild ?? false,
     readOnly: options.readOnly ?? false,
     offline: options.offline ?? false,
+    runtime: options.runtime,
     onWarning: options.onWarning ?? (() => undefined),
   };
 }

@@ -2,8 +2,8 @@
 // work is done in views/, mapping/ and query/.
 
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 
 import { NodeCache, type Store } from "../btree/index.js";
 import { COLLATION_VERSION } from "./collation/index.js";
@@ -183,7 +183,7 @@ export class ViewIndex {
     this.#options = options;
     this.#lock = lock;
     this.#manifest = manifest;
-    this.#runtime = new MappingRuntime(options);
+    this.#runtime = options.runtime ?? new MappingRuntime(options);
     this.#cache = new NodeCache(options.cacheBytes);
     this.#compactions = new Compactions({
       dir: options.dir,
@@ -216,7 +216,7 @@ export class ViewIndex {
     const known = readManifest(options.dir);
     if (options.readOnly && !known)
       throw new IndexerError("INDEXER_NO_INDEX", `${options.dir} holds no index: build one first`, { file: options.dir });
-    if (!options.readOnly) mkdirSync(options.dir, { recursive: true });
+    const made = options.readOnly ? undefined : mkdirSync(options.dir, { recursive: true });
     const lock = options.readOnly ? undefined : await DirectoryLock.acquire(options.dir);
     if (lock && known) removeStaleGenerations(options.dir, known);
     const index = new ViewIndex(options, lock, known ?? EMPTY_MANIFEST);
@@ -224,6 +224,7 @@ export class ViewIndex {
       await index.#start();
     } catch (error) {
       await index.close();
+      if (made !== undefined) removeEmptyFolders(options.dir, made);
       throw error;
     }
     return index;
@@ -545,9 +546,13 @@ export class ViewIndex {
     await this.#syncs.finish();
     for (const group of this.#groups.values()) await group.then((open) => open.close(), () => undefined);
     this.#groups.clear();
+<<<<<<< HEAD
     for (const group of this.#retired) await group.close();
     await this.#compactions.settled();
     await this.#runtime.close();
+=======
+    if (!this.#options.runtime) await this.#runtime.close();
+>>>>>>> d3a9362 (Let indexes share what runs functions; leave a directory as it was when opening fails)
     if (this.#ownsSource) await this.#source?.close();
     await this.#lock?.release();
   }
@@ -559,15 +564,15 @@ export class ViewIndex {
   async #start(): Promise<void> {
     const { options } = { options: this.#options };
     this.#designs.load(this.#manifest);
-    for (const document of options.designDocuments) this.#designs.give(document);
+    const given = options.designDocuments.map((document) => this.#designs.give(document));
     this.#followsDesigns = options.designDocumentsFromSource ?? !this.#designs.given;
     if (options.readOnly || options.offline) {
       this.#followsDesigns = false;
       return;
     }
+    // What is wrong with the design documents is said before anything is written.
+    for (const design of given) await this.#requireCompiled(design);
     if (options.source !== undefined || this.#manifest.source !== undefined) await this.#requireSource();
-    for (const design of this.#designs.valid())
-      if (options.designDocuments.length > 0) await this.#requireCompiled(design);
     if (options.designDocuments.length > 0) this.#saveManifest(this.#manifest);
   }
 
@@ -885,4 +890,13 @@ function mentions(groups: readonly GroupIndex[], member: string): boolean {
 
 function withoutPassword(spec: string): string {
   return spec.replace(/^(https?:\/\/)[^/@]*@/, "$1");
+}
+
+/** From `dir` up to `made`, as far as they are empty. */
+function removeEmptyFolders(dir: string, made: string): void {
+  try {
+    for (let folder = resolve(dir); folder.length >= resolve(made).length; folder = dirname(folder)) rmdirSync(folder);
+  } catch {
+    // Somebody put something there: it stays.
+  }
 }
