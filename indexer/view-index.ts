@@ -546,13 +546,9 @@ export class ViewIndex {
     await this.#syncs.finish();
     for (const group of this.#groups.values()) await group.then((open) => open.close(), () => undefined);
     this.#groups.clear();
-<<<<<<< HEAD
     for (const group of this.#retired) await group.close();
     await this.#compactions.settled();
-    await this.#runtime.close();
-=======
     if (!this.#options.runtime) await this.#runtime.close();
->>>>>>> d3a9362 (Let indexes share what runs functions; leave a directory as it was when opening fails)
     if (this.#ownsSource) await this.#source?.close();
     await this.#lock?.release();
   }
