@@ -21,7 +21,7 @@ import {
 } from "./query/index.js";
 import type { ViewReducer } from "./reducers/index.js";
 import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
-import { displaySeq, openSource, type DocumentRequest, type Source } from "./sources/index.js";
+import { displaySeq, openSource, sameSource, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument, ViewLocation } from "./views/design-document.js";
 import { Designs } from "./views/designs.js";
 import type { DocumentError } from "./views/error-entry.js";
@@ -600,7 +600,7 @@ export class ViewIndex {
           })
         : spec;
     const identity = await source.identity();
-    if (recorded && recorded.identity.id !== identity.id && !options.readOnly) {
+    if (recorded && !sameSource(recorded.identity, identity) && !options.readOnly) {
       if (!options.rebuild)
         throw new IndexerError(
           "INDEXER_SOURCE_CHANGED",
