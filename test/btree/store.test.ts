@@ -269,6 +269,29 @@ describe("applying and committing", () => {
     await store.close();
   });
 
+  test.each([
+    ["first", 0],
+    ["middle", 0.5],
+    ["last", 1],
+  ])("the %s leaf is joined with a neighbour when it gets too small", async (_name, place) => {
+    const store = await Store.create(newPath(), { ...options, leafBytes: 1024 });
+    await store.apply(batch(puts(0, 1000)), bytesOf("1"));
+    const before = [...store.snapshot().tree("t").slices({})];
+    const leaf = before[Math.round((before.length - 1) * place)];
+    expect(before.length).toBeGreaterThan(10);
+
+    const ops: TreeOp[] = [];
+    for (let i = 5; i < (leaf?.length ?? 0); i++)
+      ops.push({ key: leaf?.key(i) ?? NOTHING, value: undefined });
+    await store.apply(batch(ops), bytesOf("2"));
+
+    const lengths = [...store.snapshot().tree("t").slices({})].map((slice) => slice.length);
+    expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(1000 - ops.length);
+    expect(Math.min(...lengths.slice(0, -1))).toBeGreaterThan(0.4 * Math.max(...lengths));
+    expect(lengths.at(-1)).toBeGreaterThan(5);
+    await store.close();
+  });
+
   test("keys out of order and twice the same key are refused, and nothing changes", async () => {
     const store = await Store.create(newPath(), options);
     const [a, b] = puts(0, 2) as [TreeOp, TreeOp];
