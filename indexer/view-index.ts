@@ -178,6 +178,8 @@ export class ViewIndex {
   readonly #stamps = new WeakMap<GroupIndex, string>();
   readonly #waiting = new WeakMap<GroupIndex, number>();
   readonly #syncs: LaterSyncs;
+  /** With `readOnly`: which of the writer's files the open groups are. */
+  readonly #instances = new Map<string, string>();
 
   private constructor(options: ResolvedOptions, lock: DirectoryLock | undefined, manifest: Manifest) {
     this.#options = options;
@@ -321,6 +323,7 @@ export class ViewIndex {
   /** The same for callers that must know what the answer comes from before they read it, and that always say when they are done. */
   async prepare(found: FoundView, query: ResolvedQuery, options: PrepareOptions = {}): Promise<PreparedQuery> {
     const began = query.explain ? performance.now() : 0;
+    if (options.place) await this.#followTo(options.place);
     const group = await this.#openFound(found.design);
     if (this.#options.readOnly) {
       if (options.place === undefined || options.place.commit > group.store.stats().commit) group.store.refresh();
@@ -377,13 +380,25 @@ export class ViewIndex {
     this.#designs.reload(manifest);
     for (const [signature, opening] of this.#groups) {
       if (manifest.groups[signature]?.generation === before.groups[signature]?.generation) continue;
-      this.#groups.delete(signature);
-      const group = await opening.catch(() => undefined);
-      if (!group) continue;
-      // Answers that are half read hold it.
-      this.#retired.add(group);
-      group.retire().then(() => this.#retired.delete(group), () => undefined);
+      await this.#drop(signature, opening);
     }
+  }
+
+  /** Another file may have taken the place of the one that is open here. */
+  async #followTo({ signature, generation, instance }: GroupPlace): Promise<void> {
+    if (generation !== this.#generation(signature)) await this.reload();
+    const open = this.#groups.get(signature);
+    if (open && this.#instances.get(signature) !== instance) await this.#drop(signature, open);
+    this.#instances.set(signature, instance);
+  }
+
+  /** Answers that are half read hold the file; the next query opens it anew. */
+  async #drop(signature: string, opening: Promise<GroupIndex>): Promise<void> {
+    this.#groups.delete(signature);
+    const group = await opening.catch(() => undefined);
+    if (!group) return;
+    this.#retired.add(group);
+    group.retire().then(() => this.#retired.delete(group), () => undefined);
   }
 
   /** Only with `readOnly`: another process may have put a compacted file in the place of one. */
@@ -677,7 +692,8 @@ export class ViewIndex {
   /** @throws IndexerError INDEXER_DDOC_COMPILATION naming view, message, line and column. */
   async #requireCompiled(design: DesignDocument): Promise<void> {
     const { signature, trees, language } = design.group;
-    if (this.#checked.has(signature) || this.#options.server !== undefined) return;
+    // Who only reads is not the first to see it.
+    if (this.#checked.has(signature) || this.#options.server !== undefined || this.#options.readOnly) return;
     if (language !== "javascript")
       throw new IndexerError("INDEXER_DDOC_INVALID", `${design.id}: there is no view server for language ${language}; name one with --server`, {
         status: 500,
@@ -774,6 +790,9 @@ export class ViewIndex {
       minDocuments: o.minDocuments,
       minBytes: o.minBytes,
       maxDelayMs: o.maxDelayMs,
+      chunkBytes: o.chunkBytes,
+      bulkBytes: o.bulkBytes,
+      bulkChanges: o.bulkChanges,
       sync: o.sync,
       strict: o.strict,
     });
@@ -781,12 +800,6 @@ export class ViewIndex {
 
   /** @param durable - whether to wait until the disk has it; if not, it gets there some time later. */
   async #updateGroups(groups: readonly GroupIndex[], durable: boolean): Promise<void> {
-    const source = await this.#requireSource();
-    source.configure?.({
-      conflicts: mentions(groups, "_conflicts"),
-      deletedConflicts: mentions(groups, "_deleted_conflicts"),
-      localSeq: groups.some(({ spec }) => spec.localSeq),
-    });
     this.#updateBegan = Date.now();
     const { signal, onProgress } = this.#run;
     const updater = await this.#updater();
@@ -877,11 +890,6 @@ function instanceOf(store: Store): string {
   let instance = instances.get(store);
   if (instance === undefined) instances.set(store, (instance = randomBytes(9).toString("hex")));
   return instance;
-}
-
-/** Whether a map function or the library so much as names a member: cheaper than always fetching what nobody reads. */
-function mentions(groups: readonly GroupIndex[], member: string): boolean {
-  return groups.some(({ spec }) => spec.trees.some(({ map }) => map.includes(member)) || (spec.lib?.includes(member) ?? false));
 }
 
 function withoutPassword(spec: string): string {

@@ -322,9 +322,11 @@ export class ChunkEncoder {
 
   #addError(doc: DocumentRef, tree: number, failure: Omit<ViewFailure, "tree">): void {
     const id = doc.ids.subarray(doc.idStart, doc.idEnd);
+    const { labels } = this.#config;
+    const view = tree === ERROR_NO_TREE && labels.length === 1 ? 0 : tree;
     const record: DocumentError = {
       id: idText(doc),
-      view: tree === ERROR_NO_TREE ? null : (this.#config.labels[tree] ?? null),
+      view: labels[view] ?? null,
       kind: failure.kind,
       error: failure.error.slice(0, ERROR_TEXT_MAX),
       reason: failure.reason.slice(0, ERROR_TEXT_MAX),

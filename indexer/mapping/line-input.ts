@@ -26,7 +26,11 @@ export class LineReader {
       start: range?.start,
       firstLine: input.firstLine,
     };
-    const options = { idField: input.idField, lineBytesMax: input.lineBytesMax };
+    const options = {
+      idField: input.idField,
+      lineBytesMax: input.lineBytesMax,
+      localSeq: input.localSeq,
+    };
     if (input.format === "documents") sliceDocuments(data, this.slices, options, origin);
     else sliceChanges(data, this.slices, options, origin);
     return this.slices;

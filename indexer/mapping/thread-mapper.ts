@@ -72,12 +72,23 @@ export class ThreadMapper implements Mapper {
   }
 
   async #alone(job: ChunkJob, index: number, parts: MapResult[]): Promise<void> {
+    let death: ThreadDeath;
     try {
       parts.push(await this.#map(job, index, index + 1, []));
+      return;
     } catch (error) {
       if (!(error instanceof ThreadDeath)) throw error;
-      parts.push(await this.#map(job, index, index + 1, [deathFailure(index, error)]));
+      death = error;
     }
+    const { groups } = job;
+    if (groups.length === 1) {
+      parts.push(await this.#map(job, index, index + 1, [deathFailure(index, death)]));
+      return;
+    }
+    // One group's function is guilty; the others get their rows.
+    const each: MapResult[] = [];
+    for (const group of groups) await this.#alone({ ...job, groups: [group] }, index, each);
+    parts.push({ groups: each.flatMap((part) => part.groups), documents: each[0]?.documents ?? 0 });
   }
 
   #map(

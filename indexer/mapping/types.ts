@@ -38,6 +38,7 @@ export interface LineInput {
   readonly pieces?: Float64Array | undefined;
   readonly label: string;
   readonly idField: string;
+  readonly localSeq: boolean;
   readonly firstLine: number | undefined;
   readonly lineBytesMax: number;
 }

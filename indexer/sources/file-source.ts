@@ -24,6 +24,7 @@ import {
   type DocumentRequest,
   type FeedExtent,
   type Seq,
+  type SourceWants,
   type Source,
   type SourceIdentity,
 } from "./source.js";
@@ -50,7 +51,7 @@ const CLOCK_TICK_MS = 50;
 
 export abstract class FileSource implements Source {
   readonly snapshot: boolean;
-  readonly slicing: SliceOptions;
+  slicing: SliceOptions;
   readonly path: string;
   readonly #format: "documents" | "changes";
   readonly #options: FileSourceOptions;
@@ -70,6 +71,10 @@ export abstract class FileSource implements Source {
     const feed = { path, ...kind, slicing: this.slicing, complete: this.#completeEnd.bind(this) };
     this.#lookup = new DocumentLookup(feed, options.lookupDir);
     this.#designs = new DesignScan(feed);
+  }
+
+  configure(wants: SourceWants): void {
+    if (this.#format === "changes") this.slicing = { ...this.slicing, localSeq: wants.localSeq };
   }
 
   /** How errors and `info` call the source. */

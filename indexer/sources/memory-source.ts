@@ -15,6 +15,7 @@ import {
   type Seq,
   type Source,
   type SourceIdentity,
+  type SourceWants,
 } from "./source.js";
 
 const CHUNK_BYTES_DEFAULT = 4 * 1024 * 1024;
@@ -35,11 +36,15 @@ export type MemoryDocument = string | { readonly _id: string; readonly [member: 
 
 export class MemorySource implements Source {
   readonly snapshot = false;
-  readonly slicing: SliceOptions = {};
+  slicing: SliceOptions = {};
   readonly #identity: SourceIdentity;
   readonly #documents = new Map<string, Stored>();
   #seq = 0;
   #waiting: (() => void)[] = [];
+
+  configure(wants: SourceWants): void {
+    this.slicing = { localSeq: wants.localSeq };
+  }
 
   /** `name` is the identity: two memories of one name pass for the same database. */
   constructor(name = "memory") {

@@ -102,7 +102,7 @@ export function sliceChanges(
         seqStart = row.seqStart;
         seqEnd = row.seqEnd;
       }
-      putRow(bytes, lineStart, end, out, escapes, origin);
+      putRow(bytes, lineStart, end, out, escapes, origin, options.localSeq === true);
     }
     lineStart = next + 1;
   }
@@ -192,6 +192,7 @@ function putRow(
   out: Slices,
   escapes: AsciiEscapes,
   origin: LineOrigin,
+  localSeq: boolean,
 ): void {
   const i = out.count;
   if (i === out.flags.length) out.grow();
@@ -214,11 +215,28 @@ function putRow(
   hasher.hash(docStart, docEnd);
   out.hashLow[i] = hasher.low;
   out.hashHigh[i] = hasher.high;
-  out.docStart[i] = docStart;
-  out.docEnd[i] = docEnd;
+  if (localSeq) putWithLocalSeq(bytes, docStart, docEnd, out);
+  else {
+    out.docStart[i] = docStart;
+    out.docEnd[i] = docEnd;
+  }
   out.flags[i] = flags | (deleted ? SLICE_DELETED : 0);
   out.lineStart[i] = lineStart;
   out.count = i + 1;
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+/** The document with one more member: what a CouchDB host adds when a view's options ask for it. */
+function putWithLocalSeq(bytes: Buffer, docStart: number, docEnd: number, out: Slices): void {
+  if (docEnd === docStart) {
+    out.putDoc(NO_BYTES, NO_BYTES);
+    return;
+  }
+  const seq = Number.parseInt(bytes.toString("latin1", row.seqStart, row.seqEnd).replace(/^"/, ""), 10);
+  const empty = skipBlanks(bytes, docStart + 1, docEnd) === docEnd - 1;
+  const member = `${empty ? "" : ","}"_local_seq":${Number.isSafeInteger(seq) ? seq : 0}}`;
+  out.putDoc(bytes.subarray(docStart, docEnd - 1), Buffer.from(member));
 }
 
 /** After a row: nothing, or the comma between rows of a saved answer. */

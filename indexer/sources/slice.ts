@@ -23,6 +23,8 @@ export interface SliceOptions {
   readonly idField?: string | undefined;
   /** Longest line allowed, in bytes. Default 256 MiB. */
   readonly lineBytesMax?: number | undefined;
+  /** Changes only: give each document a `_local_seq`, the number its row's sequence begins with (VIEWS §1). */
+  readonly localSeq?: boolean | undefined;
 }
 
 const LF = 0x0a;

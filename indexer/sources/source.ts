@@ -86,13 +86,20 @@ export interface DocumentRequest {
   readonly attEncodingInfo?: boolean;
 }
 
+/** Members of mapped documents that cost something to get. */
+export interface SourceWants {
+  readonly conflicts: boolean;
+  readonly deletedConflicts: boolean;
+  readonly localSeq: boolean;
+}
+
 export interface Source {
   /** True when each drain delivers the whole content (a file of documents): ids that are not seen again are deletions. */
   readonly snapshot: boolean;
   /** How its chunks are sliced, wherever that happens. */
   readonly slicing: SliceOptions;
   /** What mapped documents must carry; set by the indexer before `changes` is called. Sources that cannot ignore it. */
-  configure?(wants: { conflicts: boolean; deletedConflicts: boolean; localSeq: boolean }): void;
+  configure?(wants: SourceWants): void;
   identity(): Promise<SourceIdentity>;
   /**
    * Pages in feed order. At-least-once: rows may repeat and a feed may rewind.

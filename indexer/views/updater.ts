@@ -31,9 +31,6 @@ const CHUNK_BYTES_MIN = 4 * 2 ** 20;
 const CHUNK_BYTES_MAX = 64 * 2 ** 20;
 /** Segments that one merge should have to read. */
 const CHUNKS_AIM = 400;
-/** A first build of less than this goes through the write buffer. */
-const BULK_BYTES_MIN = 8 * 2 ** 20;
-const BULK_CHANGES_MIN = 20_000;
 
 /** When index data is made safe against power loss. Being killed never loses what was committed. */
 export interface SyncPolicy {
@@ -59,6 +56,11 @@ export interface UpdaterOptions {
   readonly minDocuments: number;
   readonly minBytes: number;
   readonly maxDelayMs: number;
+  /** Bytes of the feed mapped at a time; undefined: as fits. */
+  readonly chunkBytes: number | undefined;
+  /** A first build of no more than so many bytes and changes goes through the write buffer. */
+  readonly bulkBytes: number;
+  readonly bulkChanges: number;
   readonly sync: SyncPolicy;
   readonly strict: boolean;
 }
@@ -131,25 +133,58 @@ export class Updater {
   }
 
   async #updateCohort(groups: readonly GroupIndex[], run: UpdateRun, counts: UpdateCounts): Promise<void> {
+    await this.#takePurges(groups);
     const since = groups[0]?.state.seq ?? undefined;
     const { source } = this.#options;
+    source.configure?.({
+      conflicts: mentions(groups, "_conflicts"),
+      deletedConflicts: mentions(groups, "_deleted_conflicts"),
+      localSeq: groups[0]?.spec.localSeq ?? false,
+    });
     if (since === undefined) {
       const extent = await source.extent(undefined);
       const leftover = groups.some((group) => existsSync(this.#runsFolder(group)));
       const large =
-        (extent.bytes ?? 0) > BULK_BYTES_MIN ||
-        (extent.changes ?? 0) > BULK_CHANGES_MIN ||
+        (extent.bytes ?? 0) > bulkBytes ||
+        (extent.changes ?? 0) > bulkChanges ||
         (extent.bytes === undefined && extent.changes === undefined);
       if (large || leftover) {
         await this.#bulk(groups, run, counts);
         if (run.until === "now") return;
-      } else if (source.snapshot) {
+      } else if (source.snapshot && groups.every(isEmpty)) {
+        // What an interrupted first build left of a snapshot is compared with it: documents may be gone from it since.
         await this.#windows(groups, { ...run, until: "now" }, counts, await source.latest());
         return;
       }
     }
     if (source.snapshot) await this.#snapshot(groups, run, counts);
     else await this.#windows(groups, run, counts, undefined);
+  }
+
+  /**
+   * Purged documents leave no trace in the feed. Where the source names them their rows are removed; where it only says that there
+   * were some, the group is built anew.
+   */
+  async #takePurges(groups: readonly GroupIndex[]): Promise<void> {
+    const { source } = this.#options;
+    if (!source.purges) return;
+    for (const group of groups) {
+      const { state } = group;
+      const { ids, purgeSeq, reset } = await source.purges(state.purgeSeq ?? undefined);
+      if (purgeSeq === state.purgeSeq) continue;
+      const next = { ...state, purgeSeq };
+      const built = state.seq !== null && state.purgeSeq !== null;
+      if (built && reset) {
+        const trees = group.store.snapshot().treeNames();
+        group.store.adopt(new Map(trees.map((name) => [name, undefined])), encodeState({ ...next, seq: null }));
+        await group.store.commit({ sync: true });
+      } else if (built && ids.length > 0) {
+        const buffer = new WriteBuffer(group.config);
+        buffer.addDeletions(ids.map((id) => Buffer.from(id)));
+        const { changes } = buffer.drain(group.store.snapshot());
+        await group.store.apply(changes, encodeState(next));
+      } else await group.store.apply(new Map(), encodeState(next));
+    }
   }
 
   #runsFolder(group: GroupIndex): string {
@@ -162,6 +197,7 @@ export class Updater {
       data: chunk.data,
       label: this.#options.sourceLabel,
       idField: this.#options.idField,
+      localSeq: this.#options.source.slicing.localSeq ?? false,
       firstLine: chunk.firstLine,
       lineBytesMax: this.#options.lineBytesMax,
     };
@@ -185,10 +221,9 @@ export class Updater {
     const builds = await this.#resumeOrBegin(groups);
     const done = builds[0]?.last;
     const extent = await source.extent(undefined);
-    const chunkBytes = Math.min(
-      CHUNK_BYTES_MAX,
-      Math.max(CHUNK_BYTES_MIN, Math.ceil((extent.bytes ?? 0) / CHUNKS_AIM)),
-    );
+    const chunkBytes =
+      this.#options.chunkBytes ??
+      Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, Math.ceil((extent.bytes ?? 0) / CHUNKS_AIM)));
     const latest = source.snapshot ? await source.latest() : undefined;
     const totals = { ...(done?.counts ?? { documents: 0, mapped: 0, failed: 0, rows: 0 }) };
     const tell = (chunk: Chunk | undefined, phase: UpdateProgress["phase"], merged = 0, mergeTotal = 0): void => {
@@ -240,12 +275,8 @@ export class Updater {
           syncedBytes = bytes;
         }
         tell(chunk, "map");
-        if (run.signal?.aborted) break;
       }
-      if (run.signal?.aborted) {
-        for (const build of builds) build.sync();
-        run.signal.throwIfAborted();
-      }
+      run.signal?.throwIfAborted();
       this.#marker.end();
       const seq = latest ?? builds[0]?.last?.lastSeq ?? (await source.latest());
       for (const [g, group] of groups.entries())
@@ -257,6 +288,9 @@ export class Updater {
             tell(undefined, "merge", merged, total);
           },
         });
+    } catch (error) {
+      if (run.signal?.aborted) for (const build of builds) build.sync();
+      throw error;
     } finally {
       for (const build of builds) build.close();
     }
@@ -315,8 +349,8 @@ export class Updater {
   ): Promise<void> {
     const { source, mapper } = this.#options;
     const since = groups[0]?.state.seq ?? undefined;
-    const feed = source.changes({ since, until: run.until, signal: run.signal });
-    const fresh = groups.every((group) => group.store.snapshot().tree(IDS_TREE).root === undefined);
+    const feed = source.changes({ since, until: run.until, chunkBytes: this.#options.chunkBytes, signal: run.signal });
+    const fresh = groups.every(isEmpty);
     const stream = mapInOrder(feed, mapper.concurrency, 0, (chunk, number) =>
       this.#nextMapper().mapChunk({
         input: this.#input(chunk),
@@ -332,7 +366,18 @@ export class Updater {
     const window = new Window(groups, this.#options, run, counts, (chunk) => this.#input(chunk));
     const seqOf = (seq: string | undefined): string | undefined => (source.snapshot ? undefined : seq);
     let lastSeq: string | undefined;
-    let pending = stream.next();
+    let stopped: { readonly error: unknown } | undefined;
+    // An aborted feed ends like any other: what was mapped until then is applied.
+    const next = async (): ReturnType<typeof stream.next> => {
+      try {
+        return await stream.next();
+      } catch (error) {
+        if (!run.signal?.aborted) throw error;
+        stopped = { error };
+        return { done: true, value: undefined };
+      }
+    };
+    let pending = next();
     for (;;) {
       const step = window.empty || run.until === "now" ? await pending : await inTime(pending, window.deadline);
       if (step === undefined) {
@@ -342,7 +387,7 @@ export class Updater {
       }
       if (step.done) break;
       const { chunk, number, result } = step.value;
-      pending = stream.next();
+      pending = next();
       pending.catch(() => undefined);
       this.#requireStrict(groups, result);
       window.add(chunk, number, result);
@@ -352,8 +397,10 @@ export class Updater {
         this.#marker.checkpoint(mapper.concurrency);
       }
     }
-    await window.flush(this.#statesAt(groups, finalSeq ?? seqOf(lastSeq)));
+    const ended = stopped === undefined && !run.signal?.aborted;
+    await window.flush(this.#statesAt(groups, ended ? (finalSeq ?? seqOf(lastSeq)) : seqOf(lastSeq)));
     await window.finish();
+    if (stopped) throw stopped.error;
     run.signal?.throwIfAborted();
   }
 
@@ -375,6 +422,7 @@ export class Updater {
       dir,
       threads,
       input: (chunk) => this.#input(chunk),
+      chunkBytes: this.#options.chunkBytes,
       signal: run.signal,
     });
     try {
@@ -399,7 +447,12 @@ export class Updater {
           this.#requireStrict([group], result);
           window.add(chunk, number, { ...result, documents: 0 });
           if (window.full) await window.flush([group.state]);
-          run.signal?.throwIfAborted();
+          if (run.signal?.aborted) break;
+        }
+        if (run.signal?.aborted) {
+          await window.flush([group.state]);
+          await window.finish();
+          run.signal.throwIfAborted();
         }
         await window.flush([this.#state(group, latest)]);
         await window.finish();
@@ -424,6 +477,15 @@ export class Updater {
   }
 }
 
+function isEmpty(group: GroupIndex): boolean {
+  const snapshot = group.store.snapshot();
+  try {
+    return snapshot.tree(IDS_TREE).root === undefined;
+  } finally {
+    snapshot.release();
+  }
+}
+
 /** Resolves to undefined when the deadline comes first. */
 async function inTime<T>(promise: Promise<T>, deadline: number): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
@@ -439,16 +501,20 @@ async function inTime<T>(promise: Promise<T>, deadline: number): Promise<T | und
   }
 }
 
-/** Groups with the same checkpoint share a pass over the feed; those that are farthest behind, never built, come first. */
+/**
+ * Groups with the same checkpoint that see the same documents share a pass over the feed; those that are farthest behind, never built,
+ * come first.
+ */
 function cohorts(groups: readonly GroupIndex[]): GroupIndex[][] {
-  const bySeq = new Map<string | null, GroupIndex[]>();
+  const passes = new Map<string, GroupIndex[]>();
   for (const group of groups) {
-    const { seq } = group.state;
-    const cohort = bySeq.get(seq);
+    const pass = JSON.stringify([group.state.seq, group.spec.localSeq]);
+    const cohort = passes.get(pass);
     if (cohort) cohort.push(group);
-    else bySeq.set(seq, [group]);
+    else passes.set(pass, [group]);
   }
-  return [...bySeq.entries()].sort(([a], [b]) => Number(a !== null) - Number(b !== null)).map(([, c]) => c);
+  const built = (cohort: readonly GroupIndex[]): number => Number(cohort[0]?.state.seq !== null);
+  return [...passes.values()].sort((a, b) => built(a) - built(b));
 }
 
 type CountName = "mapped" | "unchanged" | "deleted" | "failed" | "rows";
@@ -610,3 +676,7 @@ class Window {
   }
 }
 
+/** Whether a map function or the library so much as names a member: cheaper than always fetching what nobody reads. */
+function mentions(groups: readonly GroupIndex[], member: string): boolean {
+  return groups.some(({ spec }) => spec.trees.some(({ map }) => map.includes(member)) || (spec.lib?.includes(member) ?? false));
+}
