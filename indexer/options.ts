@@ -50,6 +50,12 @@ export interface ViewIndexOptions {
   readonly minBytes?: number;
   /** Following a live feed, what is there is applied after this time at the latest, in milliseconds. Default 500. */
   readonly maxDelayMs?: number;
+  /** Bytes of the feed that are mapped at a time. Default 4 MiB; more in the first build of a large feed. */
+  readonly chunkBytes?: number;
+  /** A first build from a feed of more bytes than this is a bulk load … Default 8 MiB. */
+  readonly bulkBytes?: number;
+  /** … or of more changes, where the source tells only these. Default 20 000. */
+  readonly bulkChanges?: number;
   /** Default: at the end of an update, and every 30 s or 1 GiB within a first build. */
   readonly sync?: Partial<SyncPolicy>;
   /** Bytes of index nodes kept in memory. Default 64 MiB. */
@@ -87,6 +93,9 @@ export interface ResolvedOptions {
   readonly minDocuments: number;
   readonly minBytes: number;
   readonly maxDelayMs: number;
+  readonly chunkBytes: number | undefined;
+  readonly bulkBytes: number;
+  readonly bulkChanges: number;
   readonly sync: SyncPolicy;
   readonly cacheBytes: number;
   readonly reduceLimits: ReduceLimits;
@@ -129,6 +138,9 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     minDocuments: count("minDocuments", options.minDocuments, 5000, 1),
     minBytes: count("minBytes", options.minBytes, 4 * 2 ** 20, 1),
     maxDelayMs: count("maxDelayMs", options.maxDelayMs, 500, 0),
+    chunkBytes: options.chunkBytes === undefined ? undefined : count("chunkBytes", options.chunkBytes, 0, 1),
+    bulkBytes: count("bulkBytes", options.bulkBytes, 8 * 2 ** 20, 0),
+    bulkChanges: count("bulkChanges", options.bulkChanges, 20_000, 0),
     sync: {
       mode: sync.mode ?? "end",
       intervalMs: count("sync.intervalMs", sync.intervalMs, 30_000, 0),

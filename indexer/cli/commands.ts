@@ -53,11 +53,19 @@ export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndex
   };
 }
 
+/** A signal to a whole process group may come twice, directly and from the supervisor. */
+const SAME_SIGNAL_MS = 500;
+
 /** Aborts on the first SIGINT or SIGTERM; a second one ends the process at once. */
 function interruption(): { readonly signal: AbortSignal; readonly end: () => void } {
   const controller = new AbortController();
+  let first = 0;
   const stop = (signal: NodeJS.Signals): void => {
-    if (controller.signal.aborted) process.exit(EXIT.interrupted);
+    if (controller.signal.aborted) {
+      if (performance.now() - first > SAME_SIGNAL_MS) process.exit(EXIT.interrupted);
+      return;
+    }
+    first = performance.now();
     process.stderr.write(`\nviewmill: ${signal}: finishing the batch …\n`);
     controller.abort();
   };
@@ -75,6 +83,13 @@ function interruption(): { readonly signal: AbortSignal; readonly end: () => voi
 async function failedDocuments(index: ViewIndex): Promise<number> {
   const { groups } = await index.info();
   return groups.reduce((sum, group) => sum + group.errors, 0);
+}
+
+/** A document may have a record in each of several views. */
+async function moreFailedThan(index: ViewIndex, most: number): Promise<boolean> {
+  const failed = new Set<string>();
+  for await (const { id } of index.errors()) if (failed.add(id).size > most) return true;
+  return false;
 }
 
 async function conclude(index: ViewIndex, dir: string, counts: UpdateCounts, seconds: number, flags: Flags): Promise<number> {
@@ -98,7 +113,7 @@ async function conclude(index: ViewIndex, dir: string, counts: UpdateCounts, sec
     );
     if (failing > 0) talk(flags, `viewmill: ${failing} error record${failing === 1 ? "" : "s"}: see  viewmill errors ${dir}`);
   }
-  return flags.maxErrors !== undefined && failing > flags.maxErrors ? EXIT.tooManyErrors : EXIT.done;
+  return flags.maxErrors !== undefined && failing > flags.maxErrors && (await moreFailedThan(index, flags.maxErrors)) ? EXIT.tooManyErrors : EXIT.done;
 }
 
 export async function build(dir: string, flags: Flags): Promise<number> {

@@ -2,8 +2,9 @@
 // The `viewmill` program.
 
 import { runCli } from "./program.js";
-import { isSupervised, sayResult } from "./supervisor.js";
+import { endWithSupervisor, isSupervised, sayResult } from "./supervisor.js";
 
+if (isSupervised()) endWithSupervisor();
 process.exitCode = await runCli(process.argv.slice(2));
 if (isSupervised()) {
   const exit = process.exitCode;

@@ -20,6 +20,14 @@ export function isSupervised(): boolean {
   return process.env[SUPERVISED] === "1";
 }
 
+/** In the child: a supervisor that was killed takes it along, or the index would stay locked by a process that nobody sees. */
+export function endWithSupervisor(): void {
+  process.once("disconnect", () => {
+    process.kill(process.pid, "SIGKILL");
+  });
+  process.channel?.unref();
+}
+
 /** The child's last word; results must have been written. */
 export function sayResult(exit: number): void {
   process.send?.({ exit });

@@ -42,7 +42,7 @@ export interface ChangesOptions {
   /** `now`: end at the state of the moment of the call. `forever`: go on with live changes until aborted. */
   readonly until: "now" | "forever";
   /** Aim for chunks of about this many bytes. Default 4 MiB. A live feed hands over smaller ones as they come. */
-  readonly chunkBytes?: number;
+  readonly chunkBytes?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

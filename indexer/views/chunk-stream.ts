@@ -11,6 +11,9 @@ export interface MappedChunk<T, C extends Chunk = Chunk> {
 }
 
 /**
+ * When the feed fails, or is aborted, the pages that it had delivered are handed on before its error is thrown: what is committed is a
+ * prefix of the feed, and as long a one as can be.
+ *
  * @param concurrency - pages under way at once.
  * @param map - called in feed order; `number` counts from `firstNumber`.
  */
@@ -25,10 +28,16 @@ export async function* mapInOrder<T, C extends Chunk = Chunk>(
   let number = firstNumber;
   let next: Promise<IteratorResult<C>> | undefined;
   let ended = false;
+  let failed: { readonly error: unknown } | undefined;
+  const pull = (): Promise<IteratorResult<C>> =>
+    pages.next().catch((error: unknown) => {
+      failed = { error };
+      return { done: true, value: undefined };
+    });
   try {
     for (;;) {
       if (!ended && underWay.length < concurrency) {
-        next ??= pages.next();
+        next ??= pull();
         const head = underWay[0];
         // A live feed may be silent for long: finished pages must not wait for the next one.
         const first = head ? await Promise.race([next, head.then(() => undefined)]) : await next;
@@ -50,12 +59,12 @@ export async function* mapInOrder<T, C extends Chunk = Chunk>(
         continue;
       }
       const head = underWay.shift();
-      if (!head) return;
-      yield await head;
+      if (head) yield await head;
+      else if (failed) throw failed.error;
+      else return;
     }
   } finally {
     await Promise.allSettled(underWay);
-    next?.catch(() => undefined);
     if (!ended) await pages.return?.();
   }
 }

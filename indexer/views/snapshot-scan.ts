@@ -46,6 +46,7 @@ export interface ScanContext {
   readonly dir: string;
   readonly threads: ThreadPool;
   readonly input: (chunk: Chunk) => LineInput;
+  readonly chunkBytes: number | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -62,7 +63,7 @@ export async function compareSnapshot(
     const includeDesign = groups.some((group) => group.spec.includeDesign);
     const segments: SegmentRef[] = [];
     let file: FileRange | undefined;
-    const feed = source.changes({ until: "now", signal: context.signal });
+    const feed = source.changes({ until: "now", chunkBytes: context.chunkBytes, signal: context.signal });
     const scans = mapInOrder<ScanResult>(feed, context.threads.threads + 1, 0, (chunk, number) =>
       context.threads.scan({
         kind: "scan",

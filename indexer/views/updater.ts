@@ -135,7 +135,7 @@ export class Updater {
   async #updateCohort(groups: readonly GroupIndex[], run: UpdateRun, counts: UpdateCounts): Promise<void> {
     await this.#takePurges(groups);
     const since = groups[0]?.state.seq ?? undefined;
-    const { source } = this.#options;
+    const { source, bulkBytes, bulkChanges } = this.#options;
     source.configure?.({
       conflicts: mentions(groups, "_conflicts"),
       deletedConflicts: mentions(groups, "_deleted_conflicts"),
