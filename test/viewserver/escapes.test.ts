@@ -148,6 +148,50 @@ describe("errors of the realm", () => {
   });
 });
 
+test("every object in reach belongs to the function's own realm or the documents'", () => {
+  const session = new Session();
+  session.handle('["reset"]');
+  session.handle(
+    '["add_lib",{"m":"exports.f = function () { return module; }; exports.self = this"}]',
+  );
+  // Walks everything that properties, accessors, prototypes and calls without arguments lead to.
+  const source = `function (doc) {
+    var roots = [doc, emit, log, sum, isArray, toJSON, require, provides, registerType, start, send, getRow, this, globalThis];
+    roots.push(arguments, arguments.callee, require("views/lib/m"), require("views/lib/m").f(), doc.tags[Symbol.iterator]());
+    var failing = [function () { null.x }, function () { doc.tags.push(1) }, function () { require("nope") }, function () { getRow() },
+      function () { eval("1") }, function () { emit.constructor("1") }, function () { BigInt(1.5) }, function () { send(null) },
+      function () { new Proxy({}, null) }, function () { JSON.parse("{") }, function () { toJSON(1n) }, function () { log(1n) },
+      function () { emit.call.call(1) }, function () { decodeURI("%") }, function () { "x".repeat(-1) }, function () { Symbol() + 1 }];
+    for (var i = 0; i < failing.length; i++) try { failing[i](); } catch (e) { roots.push(e); }
+    var ends = [Object.prototype, Object.getPrototypeOf(Object.getPrototypeOf(emit)), null];
+    var seen = new Set(), queue = roots, foreign = [], functions = 0;
+    while (queue.length) {
+      var v = queue.pop();
+      if ((typeof v !== "object" && typeof v !== "function") || v === null || seen.has(v)) continue;
+      seen.add(v);
+      if (typeof v === "function") functions++;
+      var end = v;
+      while (Reflect.getPrototypeOf(end) !== null) end = Reflect.getPrototypeOf(end);
+      if (end !== v && ends.indexOf(end) < 0) foreign.push(String(v));
+      queue.push(Reflect.getPrototypeOf(v));
+      Reflect.ownKeys(v).forEach(function (k) {
+        var d = Reflect.getOwnPropertyDescriptor(v, k);
+        queue.push(d.value, d.get, d.set);
+        if (d.get) try { queue.push(Reflect.apply(d.get, v, [])); } catch (e) { queue.push(e); }
+        if (typeof d.value === "function" && seen.size < 5000) try { queue.push(Reflect.apply(d.value, v, [])); } catch (e) { queue.push(e); }
+      });
+    }
+    emit(foreign, functions);
+  }`;
+  expect(session.handle(JSON.stringify(["add_fun", source])).output).toBe("true\n");
+  const [rows] = JSON.parse(session.mapDocument(DOC)) as [[string[], number][]];
+  // The walk calls emit, too: its own row is the last.
+  const [foreign, functions] = rows.at(-1) as [string[], number];
+
+  expect(foreign).toEqual([]);
+  expect(functions).toBeGreaterThan(500);
+});
+
 describe("what one function does to its globals", () => {
   const two = (first: string, second: string): Session => {
     const session = new Session();

@@ -132,8 +132,8 @@ test("functions that throw, log and allocate leave nothing behind: many document
   let replies = 0;
   let logs = 0;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    for (const _ of text.matchAll(/\n/g)) replies++;
-    for (const _ of text.matchAll(/\["log",/g)) logs++;
+    replies += text.split("\n").length - 1;
+    logs += text.split('["log",').length - 1;
   });
   child.stdin.write(commands.join("\n") + "\n");
   for (let n = 0; n < documents; n += 500) {
