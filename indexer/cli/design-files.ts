@@ -1,13 +1,14 @@
 // Design documents from files: JSON, a JavaScript or TypeScript module that exports one, or a folder `views/NAME/{map,reduce}.js`.
 // A module runs as it is: it is its author's own program. Functions in it become the sources of views.
 
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { basename, extname, join, resolve } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { build } from "esbuild";
+import { build, type BuildOptions } from "esbuild";
 
 import { IndexerError } from "../errors.js";
+import type { SourceOrigins } from "./try-origins.js";
 
 type Json = Record<string, unknown>;
 
@@ -22,14 +23,17 @@ function nameOf(path: string): string {
   return basename(path).replace(/(\.ddoc)?\.[^.]+$/, "");
 }
 
-/** @throws IndexerError `INDEXER_DDOC_UNREADABLE` saying what is wrong with the file. */
-export async function loadDesignFile(path: string): Promise<object> {
+/**
+ * @param origins - is told where the functions come from.
+ * @throws IndexerError `INDEXER_DDOC_UNREADABLE` saying what is wrong with the file.
+ */
+export async function loadDesignFile(path: string, origins?: SourceOrigins): Promise<object> {
   const full = resolve(path);
   if (!existsSync(full)) throw unreadable(path, "there is no such file or folder");
   let loaded: unknown;
-  if (statSync(full).isDirectory()) loaded = await fromFolder(full);
-  else if (extname(full) === ".json") loaded = fromJson(full);
-  else if ([".js", ".mjs", ".cjs", ".ts", ".mts"].includes(extname(full))) loaded = await fromModule(full);
+  if (statSync(full).isDirectory()) loaded = await fromFolder(full, origins);
+  else if (extname(full) === ".json") loaded = fromJson(full, origins);
+  else if ([".js", ".mjs", ".cjs", ".ts", ".mts"].includes(extname(full))) loaded = await importFile(full, origins);
   else throw unreadable(path, "expected .json, .js, .mjs, .cjs, .ts, .mts or a folder");
   if (typeof loaded !== "object" || loaded === null || Array.isArray(loaded))
     throw unreadable(path, "expected a design document: an object with views");
@@ -39,7 +43,8 @@ export async function loadDesignFile(path: string): Promise<object> {
   return { ...document, _id: id.startsWith("_design/") ? id : `_design/${id}` };
 }
 
-function fromJson(path: string): unknown {
+function fromJson(path: string, origins: SourceOrigins | undefined): unknown {
+  origins?.files.add(path);
   try {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
@@ -47,10 +52,15 @@ function fromJson(path: string): unknown {
   }
 }
 
-async function fromModule(path: string): Promise<unknown> {
+/**
+ * The default export of a JavaScript or TypeScript module (or its export `ddoc`, or all its exports).
+ * @throws IndexerError `INDEXER_DDOC_UNREADABLE`
+ */
+export async function importFile(path: string, origins?: SourceOrigins): Promise<unknown> {
   try {
     const typescript = /\.m?ts$/.test(path);
-    const file = typescript ? await compiled(path) : path;
+    const file = typescript ? await compiled(path, origins) : path;
+    if (!typescript) origins?.addText(path, readFileSync(path, "utf8"));
     try {
       const module = (await import(`${pathToFileURL(file).href}?${statSync(path).mtimeMs}`)) as Json;
       return module["default"] ?? module["ddoc"] ?? module;
@@ -63,53 +73,59 @@ async function fromModule(path: string): Promise<unknown> {
 }
 
 /** The module as JavaScript beside its source, so that its imports resolve; removed after loading. */
-async function compiled(path: string): Promise<string> {
-  const outfile = join(path, "..", `.${nameOf(path)}.${process.pid}.mjs`);
-  await build({
-    entryPoints: [path],
-    outfile,
-    bundle: true,
-    packages: "external",
-    format: "esm",
-    platform: "node",
-    logLevel: "silent",
-  });
+async function compiled(path: string, origins: SourceOrigins | undefined): Promise<string> {
+  const folder = dirname(path);
+  const outfile = join(folder, `.${nameOf(path)}.${process.pid}.mjs`);
+  const code = await esbuild(path, outfile, { packages: "external", format: "esm", platform: "node" }, origins);
+  writeFileSync(outfile, code);
   return outfile;
 }
 
-async function fromFolder(folder: string): Promise<Json> {
+/** Bundled code. It holds no path that depends on the current folder, or the same views would not be the same everywhere. */
+async function esbuild(path: string, outfile: string, options: BuildOptions, origins: SourceOrigins | undefined): Promise<string> {
+  const { outputFiles } = await build({
+    ...options,
+    entryPoints: [path],
+    absWorkingDir: dirname(path),
+    outfile,
+    bundle: true,
+    write: false,
+    sourcemap: "external",
+    logLevel: "silent",
+  });
+  const code = outputFiles.find((file) => !file.path.endsWith(".map"))?.text ?? "";
+  const map = outputFiles.find((file) => file.path.endsWith(".map"))?.text;
+  if (map !== undefined) origins?.addBundle(path, code, map, dirname(outfile));
+  return code;
+}
+
+async function fromFolder(folder: string, origins: SourceOrigins | undefined): Promise<Json> {
   const base = join(folder, "views");
   if (!existsSync(base)) throw unreadable(folder, "the folder has no views/ in it");
   const views: Json = {};
   for (const name of readdirSync(base).sort()) {
-    const map = await functionFile(join(base, name), "map");
+    const map = await functionFile(join(base, name), "map", origins);
     if (map === undefined) throw unreadable(folder, `views/${name} has no map.js`);
-    const reduce = await functionFile(join(base, name), "reduce");
+    const reduce = await functionFile(join(base, name), "reduce", origins);
     views[name] = { map, ...(reduce === undefined ? {} : { reduce }) };
   }
   return { _id: basename(folder), views };
 }
 
-async function functionFile(folder: string, name: string): Promise<string | undefined> {
+async function functionFile(folder: string, name: string, origins: SourceOrigins | undefined): Promise<string | undefined> {
   const path = [...SOURCE_NAMES, ""].map((end) => join(folder, name + end)).find((candidate) => existsSync(candidate));
   if (path === undefined) return undefined;
   const text = readFileSync(path, "utf8");
-  return path.endsWith(".ts") || /^\s*(export|import)\b/m.test(text) ? bundled(path) : text.trim();
+  if (path.endsWith(".ts") || /^\s*(export|import)\b/m.test(text)) return bundled(path, origins);
+  origins?.addText(path, text);
+  return text.trim();
 }
 
 /** A module whose default export is the function, with what it imports, as one expression. */
-async function bundled(path: string): Promise<string> {
+async function bundled(path: string, origins: SourceOrigins | undefined): Promise<string> {
   try {
-    const { outputFiles } = await build({
-      entryPoints: [path],
-      bundle: true,
-      write: false,
-      format: "iife",
-      globalName: "viewModule",
-      target: "es2022",
-      logLevel: "silent",
-    });
-    const code = outputFiles[0]?.text ?? "";
+    const options: BuildOptions = { format: "iife", globalName: "viewModule", target: "es2022" };
+    const code = await esbuild(path, `${path}.bundle.js`, options, origins);
     return `(function () {\n${code}\nreturn viewModule.default;\n})()`;
   } catch (error) {
     throw unreadable(path, (error as Error).message, error);

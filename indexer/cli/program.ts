@@ -10,6 +10,8 @@ import { EXIT, report } from "./exit.js";
 import { serve, type ServeFlags } from "./serve.js";
 import { isSupervised, supervise } from "./supervisor.js";
 import { queryParameter } from "./query-flags.js";
+import { tryViews, type TryFlags } from "./try.js";
+import { types, type TypesFlags } from "./types-command.js";
 import { treeInfo, verify } from "./verify.js";
 
 interface PackageFile {
@@ -101,6 +103,26 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   talking(command("errors <dir> [ddoc]", "documents that failed to map")).action(async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
     exit = await errors(dir, ddoc, flags);
   });
+  talking(command("try", "run views over a few documents and show rows, logs and errors"))
+    .requiredOption("-d, --ddoc <file>", "design document: .json, a module (.js .mjs .ts) or a folder views/NAME/{map,reduce}.js")
+    .option("-s, --source <src>", "any source; default: documents on stdin, one a line")
+    .option("--view <name...>", "only these views")
+    .addOption(new Option("--limit <n>", "documents to try").argParser(whole).default(10))
+    .option("--id <id...>", "only these documents of the source")
+    .option("--id-field <name>", "member that holds the document id in files of documents")
+    .addOption(new Option("--group [level]", "show reduces by key, or by its first elements").argParser(whole))
+    .option("--test <file>", "run examples (documents in, rows out): .json, .ndjson or a module; exit 1 when one does not hold")
+    .option("--watch", "run again whenever a file is saved")
+    .addOption(new Option("--timeout <ms>", "longest time a call may take").argParser(whole).default(5000))
+    .addOption(new Option("--heap <mib>", "JavaScript heap of the functions").argParser(whole).default(512))
+    .action(async (flags: TryFlags) => {
+      exit = await tryViews(argv, flags);
+    });
+  talking(command("types", "write declarations of what views may call, for editors"))
+    .option("-o, --out <file>", "default: stdout")
+    .action((flags: TypesFlags) => {
+      exit = types(flags);
+    });
   talking(command("compact <dir> [ddoc]", "rewrite index files as small as a first build makes them")).action(
     async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
       exit = await compact(dir, ddoc, flags);
@@ -118,7 +140,9 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option("--db <name>", "the database's name in URLs", "db")
     .option("--user <name:password>", "require basic authorisation")
     .addOption(new Option("--body-max <bytes>", "largest request body").argParser(whole).default(8 * 2 ** 20))
-    .addOption(new Option("--max-requests <n>", "requests answered at once").argParser(whole).default(1000))
+    .addOption(new Option("--max-requests <n>", "requests answered at once by each process").argParser(whole).default(1000))
+    .addOption(new Option("--stall <ms>", "a client that takes nothing for so long is dropped").argParser(whole).default(60_000))
+    .addOption(new Option("--workers <n>", "processes that answer, beside one that writes; without it one process does both").argParser(whole))
     .action(async (dir: string, flags: ServeFlags) => {
       exit = await guarded(argv, flags, () => serve(dir, flags));
     });

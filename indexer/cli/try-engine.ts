@@ -1,0 +1,246 @@
+// Runs a design document's views over a handful of documents exactly as an index would: the same server, keys, order, reduces and
+// queries, over a store in memory. Nothing is written to disk.
+
+import type { Session } from "../../viewserver/index.js";
+import { EntryBatch, MemoryStorage, Store, type TreeOp } from "../../btree/index.js";
+import { ByteBuffer, KeyEncoder } from "../collation/index.js";
+import { combineRows } from "../mapping/combine-rows.js";
+import { parseViewQuery, resolveViewQuery, runViewQuery, viewBodyOf, type Row } from "../query/index.js";
+import type { JsReduceResult, JsReduceRunner, ViewReducer } from "../reducers/index.js";
+import { treeLabel, type DesignDocument, type ViewTreeSpec } from "../views/design-document.js";
+import { DEFAULT_REDUCE_LIMITS, reducersOfGroup } from "../views/group-index.js";
+import { viewTreeName } from "../views/group-reducers.js";
+import { encodeRowValue } from "../views/row-value.js";
+import { TryProcess, type TryDeath, type TryProcessOptions } from "./try-process.js";
+import type { CompileFault, TryReply } from "./try-child.js";
+
+/** A document to try views on. */
+export interface Sample {
+  readonly id: string;
+  /** JSON text. */
+  readonly json: string;
+}
+
+/** Something a function printed or threw. */
+export interface Remark {
+  readonly kind: "log" | "error";
+  /** Document; undefined for a reduce. */
+  readonly id: string | undefined;
+  /** Number of the tree whose function it was; undefined when it cannot be told. */
+  readonly tree: number | undefined;
+  /** The log's text, or the error's name. */
+  readonly text: string;
+  readonly reason: string;
+  /** Frames in the function's source, innermost first. */
+  readonly stack: readonly { readonly name: string; readonly line: number; readonly column: number }[];
+}
+
+export interface Reduced {
+  readonly key: unknown;
+  readonly value: unknown;
+  readonly error: string | undefined;
+}
+
+type Logs = ReturnType<Session["takeLogs"]>;
+
+const FRAME = /^at (.*) \((\d+):(\d+)\)$/;
+
+/** A design document under trial. `close` it. */
+export class TryEngine {
+  readonly design: DesignDocument;
+  readonly #process: TryProcess;
+  readonly #reduces: readonly string[];
+
+  constructor(design: DesignDocument, options: TryProcessOptions) {
+    const { trees, lib } = design.group;
+    this.design = design;
+    const reduces = trees.flatMap((tree) => tree.reduces.map(({ source }) => source)).filter((source) => !source.startsWith("_"));
+    this.#reduces = [...new Set(reduces)];
+    this.#process = new TryProcess({ lib, maps: trees.map(({ map }) => map), reduces: this.#reduces }, options);
+  }
+
+  /** What does not compile, with the source and the name of its view. */
+  async compile(): Promise<(CompileFault & { readonly view: string; readonly source: string })[]> {
+    const loaded = await this.#process.load();
+    if (loaded.kind === "death") throw new Error(`the functions could not be loaded: ${loaded.reason}`);
+    return loaded.faults.map((fault) => {
+      const source = fault.kind === "reduce" ? this.#reduces[fault.index] : this.design.group.trees[fault.index]?.map;
+      return { ...fault, view: this.#viewOf(fault), source: source ?? "" };
+    });
+  }
+
+  /** Maps the samples; of several with one id the last counts. Remarks of reduces join the others as their values are asked for. */
+  async map(samples: readonly Sample[]): Promise<TriedViews> {
+    const remarks: Remark[] = [];
+    const { trees } = this.design.group;
+    const batches = trees.map(() => new EntryBatch());
+    const encoders = trees.map(({ collation }) => new KeyEncoder(collation));
+    const last = new Map(samples.map((sample) => [sample.id, sample]));
+    for (const [ordinal, { id, json }] of [...last.values()].entries()) {
+      const answer = await this.#process.ask({ kind: "map", doc: json });
+      if (answer.kind === "death") {
+        remarks.push({ kind: "error", id, tree: undefined, text: answer.error, reason: answer.reason, stack: [] });
+        continue;
+      }
+      remarks.push(...answer.logs.map((line) => remarkOf(line, id)));
+      const reply: unknown = JSON.parse(answer.reply);
+      if (isErrorReply(reply)) {
+        remarks.push({ kind: "error", id, tree: undefined, text: reply[1], reason: String(reply[2]), stack: [] });
+        continue;
+      }
+      for (const [tree, rows] of (reply as [unknown, unknown][][]).entries()) {
+        const batch = batches[tree];
+        const encoder = encoders[tree];
+        if (batch && encoder) for (const [key, value] of rows) addRow(batch, encoder, id, key, value, ordinal);
+      }
+    }
+    const reducers = reducersOfGroup({
+      spec: this.design.group,
+      limits: DEFAULT_REDUCE_LIMITS,
+      strict: false,
+      js: () => this.#runner(remarks),
+    });
+    const store = await Store.create(new MemoryStorage(), { state: new Uint8Array(0), reducers: reducers.byName });
+    const changes = new Map(trees.map((tree, i) => [viewTreeName(tree.number), opsOf(tree, batches[i])] as const));
+    await store.apply(changes, store.state);
+    return new TriedViews(this.design, store, reducers.views as readonly ViewReducer[], remarks);
+  }
+
+  close(): void {
+    this.#process.close();
+  }
+
+  #viewOf(fault: CompileFault): string {
+    const { trees } = this.design.group;
+    if (fault.kind === "map") {
+      const tree = trees[fault.index];
+      return tree ? treeLabel(tree) : "";
+    }
+    const source = this.#reduces[fault.index];
+    return trees.flatMap((tree) => tree.reduces).find((reduce) => reduce.source === source)?.name ?? "";
+  }
+
+  #runner(remarks: Remark[]): JsReduceRunner {
+    const results = (answer: Extract<TryReply, { kind: "reduce" }> | TryDeath, count: number): JsReduceResult[] => {
+      const all = (result: JsReduceResult): JsReduceResult[] => Array.from({ length: count }, () => result);
+      if (answer.kind === "death") return all({ error: answer.error, reason: answer.reason });
+      for (const line of answer.logs) remarks.push({ ...remarkOf(line, undefined), tree: undefined });
+      if (!answer.error) return [...answer.results];
+      const { id, reason } = answer.error;
+      return all(id === "reduce_overflow_error" ? { overflow: reason } : { error: id, reason });
+    };
+    return {
+      reduce: async (sources, rows) => results(await this.#process.ask({ kind: "reduce", sources, rows }), sources.length),
+      rereduce: async (source, values) =>
+        results(await this.#process.ask({ kind: "rereduce", source, values }), 1)[0] ?? "null",
+    };
+  }
+}
+
+/** Views over the samples, to be queried. */
+export class TriedViews {
+  readonly remarks: readonly Remark[];
+  readonly #design: DesignDocument;
+  readonly #store: Store;
+  readonly #reducers: readonly ViewReducer[];
+
+  constructor(design: DesignDocument, store: Store, reducers: readonly ViewReducer[], remarks: readonly Remark[]) {
+    this.#design = design;
+    this.#store = store;
+    this.#reducers = reducers;
+    this.remarks = remarks;
+  }
+
+  async rows(view: string): Promise<Row[]> {
+    return this.#ask(view, { reduce: false });
+  }
+
+  /** The reduced value of all rows; undefined when the view has no reduce or no rows. */
+  async reduced(view: string): Promise<Reduced | undefined> {
+    return (await this.#reduced(view, { reduce: true }))[0];
+  }
+
+  /** One value for each group of keys, exact or of the first `level` elements. */
+  async grouped(view: string, level: number | undefined): Promise<Reduced[]> {
+    return this.#reduced(view, level === undefined ? { group: true } : { group_level: level });
+  }
+
+  hasReduce(view: string): boolean {
+    return this.#design.views.get(view)?.reduce !== undefined;
+  }
+
+  async #reduced(view: string, parameters: object): Promise<Reduced[]> {
+    if (!this.hasReduce(view)) return [];
+    try {
+      return (await this.#ask(view, parameters)).map(({ key, value, error, reason }) => ({
+        key,
+        value,
+        error: error === undefined ? undefined : `${error}: ${reason ?? ""}`,
+      }));
+    } catch (error) {
+      return [{ key: null, value: undefined, error: (error as Error).message }];
+    }
+  }
+
+  async #ask(view: string, parameters: object): Promise<Row[]> {
+    const location = this.#design.views.get(view);
+    const tree = location && this.#design.group.trees[location.tree];
+    if (!tree) throw new Error(`viewmill bug: no view ${view}`);
+    const shape = { hasReduce: location.reduce !== undefined, collation: tree.collation };
+    const query = resolveViewQuery(parseViewQuery([], viewBodyOf(parameters as Record<string, unknown>)), shape);
+    const snapshot = this.#store.snapshot();
+    const answer = runViewQuery(query, {
+      tree: snapshot.tree(viewTreeName(tree.number)),
+      collation: tree.collation,
+      label: `${this.#design.id}/_view/${view}`,
+      ...(location.reduce === undefined ? {} : { reducer: this.#reducers[location.tree], reduceIndex: location.reduce }),
+    });
+    return (await answer.object()).rows;
+  }
+}
+
+function isErrorReply(reply: unknown): reply is [string, string, unknown] {
+  return Array.isArray(reply) && (reply[0] === "error" || reply[0] === "fatal");
+}
+
+function remarkOf(line: Logs[number], id: string | undefined): Remark {
+  const tree = line.fn >= 0 ? line.fn : undefined;
+  if (line.kind === "log") return { kind: "log", id, tree, text: line.text, reason: "", stack: [] };
+  const stack = (line.stack ?? "").split("\n").flatMap((frame) => {
+    const [, name = "", row, column] = FRAME.exec(frame) ?? [];
+    return row === undefined ? [] : [{ name, line: Number(row), column: Number(column) }];
+  });
+  return { kind: "error", id, tree, text: line.name, reason: line.message, stack };
+}
+
+function addRow(batch: EntryBatch, encoder: KeyEncoder, id: string, key: unknown, value: unknown, ordinal: number): void {
+  const text = Buffer.from(JSON.stringify(key));
+  const sink = new ByteBuffer();
+  encoder.encode(text, 0, sink);
+  const { exact } = encoder;
+  const treeKey = Buffer.concat([sink.take(), Buffer.from(id)]);
+  const entry = encodeRowValue({ keyText: exact ? undefined : text, values: [Buffer.from(JSON.stringify(value))] });
+  batch.ensure(treeKey.length + entry.length);
+  const start = batch.used;
+  batch.bytes.set(treeKey, start);
+  batch.bytes.set(entry, start + treeKey.length);
+  batch.used = start + treeKey.length + entry.length;
+  batch.push(start, start + treeKey.length, start + treeKey.length, batch.used, ordinal);
+}
+
+/** Rows in order; those of one document and key are one entry (VIEWS §5). */
+function opsOf(tree: ViewTreeSpec, batch: EntryBatch | undefined): TreeOp[] {
+  const ops: TreeOp[] = [];
+  if (!batch) return ops;
+  batch.sort();
+  const keyAt = (i: number): Uint8Array => batch.bytes.subarray(batch.keyStart(i), batch.keyEnd(i));
+  for (let i = 0; i < batch.length; ) {
+    const key = keyAt(i);
+    let end = i + 1;
+    while (end < batch.length && Buffer.compare(keyAt(end), key) === 0) end++;
+    const value = combineRows(tree.collation, batch, i, end - 1);
+    ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
+    i = end;
+  }
+  return ops;
+}

@@ -1,0 +1,102 @@
+// Where the text of a function comes from: its author's file, line and column, through the source map where it was bundled. V8, acorn and
+// our own traces count in the text that runs; an author wants to read about the text he wrote.
+
+import { dirname, relative, resolve } from "node:path";
+
+import { originalPositionFor, sourceContentFor, TraceMap } from "@jridgewell/trace-mapping";
+
+/** A place in a file; line and column count from 1. */
+export interface Place {
+  /** Relative to the current folder where it lies below it. */
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  /** The text of the line. */
+  readonly text: string | undefined;
+}
+
+/** Code that functions were taken from, and how to get from it to what its author wrote. */
+interface Origin {
+  readonly code: string;
+  readonly file: string;
+  readonly map: TraceMap | undefined;
+  /** Folder that the sources of the map are relative to. */
+  readonly base: string;
+}
+
+const LINE_END = /\r\n|[\n\r\u2028\u2029]/;
+
+/** Collects origins while design documents are loaded. */
+export class SourceOrigins {
+  /** Every file that was read, absolute. */
+  readonly files = new Set<string>();
+  readonly #origins: Origin[] = [];
+
+  /** A file whose text holds functions as they run. */
+  addText(file: string, code: string): void {
+    this.files.add(file);
+    this.#origins.push({ code, file, map: undefined, base: dirname(file) });
+  }
+
+  /** Bundled or compiled code. `map` is a source map (version 3) whose sources are relative to `base`. */
+  addBundle(file: string, code: string, map: string, base: string): void {
+    this.files.add(file);
+    const trace = new TraceMap(map);
+    for (const source of trace.sources) if (source !== null) this.files.add(resolve(base, source));
+    this.#origins.push({ code, file, map: trace, base });
+  }
+
+  /**
+   * @param source - a function's source as it runs.
+   * @returns undefined when the function was not found in a file (it was made from a string, say).
+   */
+  locate(source: string, line: number, column: number): Place | undefined {
+    for (const origin of this.#origins) {
+      if (origin.code === "") continue;
+      // A bundle stands in its function's source, a function in its module's text.
+      const outer = origin.code.indexOf(source);
+      const inner = outer < 0 ? source.indexOf(origin.code) : -1;
+      if (outer < 0 && inner < 0) continue;
+      const start = outer >= 0 ? positionAt(origin.code, outer) : { line: 1, column: 1 };
+      const skipped = inner > 0 ? positionAt(source, inner) : { line: 1, column: 1 };
+      const at = {
+        line: line - skipped.line + start.line,
+        column: line === skipped.line ? column - skipped.column + start.column : column,
+      };
+      return origin.map ? throughMap(origin, origin.map, at) : placeIn(origin.file, origin.code, at);
+    }
+    return undefined;
+  }
+}
+
+function positionAt(text: string, offset: number): { line: number; column: number } {
+  const lines = text.slice(0, offset).split(LINE_END);
+  return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
+}
+
+function placeIn(file: string, text: string, { line, column }: { line: number; column: number }): Place {
+  return { file: shown(file), line, column, text: text.split(LINE_END)[line - 1] };
+}
+
+function throughMap(origin: Origin, map: TraceMap, at: { line: number; column: number }): Place | undefined {
+  const found = originalPositionFor(map, { line: at.line, column: Math.max(0, at.column - 1) });
+  if (found.source === null) return undefined;
+  const text = sourceContentFor(map, found.source)?.split(LINE_END)[found.line - 1];
+  return { file: shown(resolve(origin.base, found.source)), line: found.line, column: found.column + 1, text };
+}
+
+/** A path as people like to read it. */
+export function shown(file: string): string {
+  const near = relative(process.cwd(), file);
+  return near.startsWith("..") ? file : near;
+}
+
+/** The line with its number, and a mark below the column. */
+export function codeFrame(place: Pick<Place, "line" | "column" | "text">): string[] {
+  if (place.text === undefined) return [];
+  const margin = String(place.line);
+  const from = Math.max(0, place.column - 100);
+  const text = place.text.slice(from, from + 160);
+  const before = text.slice(0, place.column - 1 - from).replace(/[^\t]/g, " ");
+  return [`${margin} | ${text}`, `${" ".repeat(margin.length)} | ${before}^`];
+}
