@@ -1,0 +1,203 @@
+// An index as a process sees it that only reads: rows come from the files themselves, opened for reading; everything else is asked of the
+// process that writes. A query that wants the index up to date sends one message, and then reads at a state at least that new.
+
+import type { ResolvedQuery, ViewShape } from "../query/index.js";
+import type { DocumentRequest } from "../sources/index.js";
+import type { FoundView, GroupPlace, IndexInfo, PreparedQuery, ViewIndex } from "../view-index.js";
+import { RequestError } from "./errors.js";
+import { Gathering, type Call, type FromReader, type Reply, type WriterCalls } from "./messages.js";
+import type { CompactionTask, DatabaseState, OpenedView, UpdateMode, ViewService } from "./service.js";
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The way to the writer. */
+export class WriterLink {
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #outgoing: Gathering<Call>;
+  #next = 1;
+  #gone = false;
+
+  constructor(send: (message: FromReader) => void) {
+    this.#outgoing = new Gathering((calls) => {
+      send({ kind: "calls", calls });
+    });
+  }
+
+  /** @throws RequestError as the writer told it; 503 when the writer is gone. */
+  call<N extends keyof WriterCalls>(name: N, ...args: Parameters<WriterCalls[N]>): ReturnType<WriterCalls[N]> {
+    const id = this.#next++;
+    const promise = new Promise<unknown>((resolve, reject) => {
+      if (this.#gone) {
+        reject(gone());
+        return;
+      }
+      this.#waiting.set(id, { resolve, reject });
+      this.#outgoing.add({ id, name, args });
+    });
+    return promise as ReturnType<WriterCalls[N]>;
+  }
+
+  settle(replies: readonly Reply[]): void {
+    for (const { id, value, error } of replies) {
+      const waiting = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (error) waiting?.reject(new RequestError(error.status, error.error, error.reason));
+      else waiting?.resolve(value);
+    }
+  }
+
+  /** The writer is gone: nobody waits for it any longer. */
+  close(): void {
+    this.#gone = true;
+    for (const { reject } of this.#waiting.values()) reject(gone());
+    this.#waiting.clear();
+  }
+}
+
+function gone(): RequestError {
+  return new RequestError(503, "service_unavailable", "the indexer is being restarted; try again");
+}
+
+/** How often a design document may change while a query of its view is read. */
+const TRIES_MAX = 8;
+
+function isGoneFile(error: unknown): boolean {
+  const { code } = error as { code?: string };
+  return code === "INDEXER_NO_INDEX" || code === "BTREE_NOT_FOUND";
+}
+
+type Attempt<T> = { readonly value: T } | { readonly error: unknown };
+
+function attempt<T>(work: () => T): Attempt<T> {
+  try {
+    return { value: work() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+export class ReaderService implements ViewService {
+  readonly #index: ViewIndex;
+  readonly #writer: WriterLink;
+  /** Looks for what is asked in this turn anyway are asked once. */
+  readonly #asking = new Map<string, Promise<GroupPlace>>();
+  #reloading: Promise<void> | undefined;
+
+  /** @param index - opened with `readOnly`. */
+  constructor(index: ViewIndex, writer: WriterLink) {
+    this.#index = index;
+    this.#writer = writer;
+  }
+
+  async view<T>(
+    ddoc: string,
+    view: string,
+    resolve: (shape: ViewShape) => T,
+    updateOf: (resolved: T) => UpdateMode,
+  ): Promise<OpenedView<T>> {
+    // The writer knows whether the design document is still this one; what it is asked to do depends on the request, which most likely
+    // is read rightly with what is known here.
+    let found = await this.#known(ddoc, view);
+    let resolved = found && attempt(() => resolve((found as FoundView).shape));
+    let update = resolved && "value" in resolved ? updateOf(resolved.value) : false;
+    let place = await this.#place(ddoc, view, update);
+    for (let tries = 0; !found || found.design.group.signature !== place.signature; tries++) {
+      if (tries === TRIES_MAX) throw new RequestError(503, "service_unavailable", `design document ${ddoc} keeps changing; try again`);
+      await this.#reload();
+      found = await this.#index.findView(ddoc, view);
+      const { shape } = found;
+      resolved = attempt(() => resolve(shape));
+      update = "value" in resolved ? updateOf(resolved.value) : false;
+      place = await this.#place(ddoc, view, update);
+    }
+    if (!resolved || "error" in resolved) throw resolved?.error;
+    let first: GroupPlace | undefined = place;
+    const view_ = found;
+    return {
+      resolved: resolved.value,
+      prepare: async (query: ResolvedQuery, options) => {
+        const known = first;
+        first = undefined;
+        const read = (at: GroupPlace): Promise<PreparedQuery> =>
+          this.#index.prepare(view_, query, {
+            ...options,
+            place: at,
+            documents: (requests) => this.documents(requests),
+          });
+        try {
+          return await read(known ?? (await this.#place(ddoc, view, query.update)));
+        } catch (error) {
+          if (!isGoneFile(error)) throw error;
+          // A compaction has removed the file since the writer told of it.
+          return read(await this.#place(ddoc, view, false));
+        }
+      },
+    };
+  }
+
+  async #known(ddoc: string, view: string): Promise<FoundView | undefined> {
+    try {
+      return await this.#index.findView(ddoc, view);
+    } catch {
+      return undefined;
+    }
+  }
+
+  #place(ddoc: string, view: string, update: UpdateMode): Promise<GroupPlace> {
+    const name = `${String(update)} ${encodeURIComponent(ddoc)} ${view}`;
+    let place = this.#asking.get(name);
+    if (!place) {
+      place = this.#writer.call("place", ddoc, view, update);
+      this.#asking.set(name, place);
+      // Once the message is out, whoever asks has come later than what it will be answered with.
+      setImmediate(() => this.#asking.delete(name));
+    }
+    return place;
+  }
+
+  async #reload(): Promise<void> {
+    this.#reloading ??= this.#index.reload().finally(() => {
+      this.#reloading = undefined;
+    });
+    await this.#reloading;
+  }
+
+  documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]> {
+    return this.#writer.call("documents", requests);
+  }
+
+  designDocument(name: string): Promise<string | undefined> {
+    return this.#writer.call("designDocument", name);
+  }
+
+  database(): Promise<DatabaseState> {
+    return this.#writer.call("database");
+  }
+
+  info(): Promise<IndexInfo> {
+    return this.#writer.call("info");
+  }
+
+  pending(designDocument: string): Promise<number> {
+    return this.#writer.call("pending", designDocument);
+  }
+
+  compactions(): Promise<readonly CompactionTask[]> {
+    return this.#writer.call("compactions");
+  }
+
+  compact(designDocument: string): Promise<void> {
+    return this.#writer.call("compact", designDocument);
+  }
+
+  cleanup(): Promise<void> {
+    return this.#writer.call("cleanup");
+  }
+
+  metrics(): Promise<string> {
+    return this.#writer.call("metrics");
+  }
+}
