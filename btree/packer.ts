@@ -36,6 +36,9 @@ export class LeafPacker {
   readonly #pointer = new Uint8Array(24);
   #low: Bytes = new Uint8Array(0);
   #refs: ChildRef[] = [];
+  /** Of the entries gathered: rows they count for, bytes of the records they point to. */
+  #rows = 0;
+  #pointed = 0;
 
   constructor(context: PackerContext) {
     this.#context = context;
@@ -61,6 +64,8 @@ export class LeafPacker {
   begin(low: Bytes): void {
     this.#low = low;
     this.#refs = [];
+    this.#rows = 0;
+    this.#pointed = 0;
     this.#content.reset();
     this.#piece.reset();
   }
@@ -69,11 +74,13 @@ export class LeafPacker {
     const { format, reducer, sink } = this.#context;
     const content = this.#content;
     const shared = content.sharedWithLast(key, 0, key.length);
+    const rows = reducer.count(value, 0, value.length);
+    this.#rows += rows;
     if (value.length > format.valueBytesMax) {
-      const rows = reducer.count(value, 0, value.length);
       const offset = appendValue(sink, value, 0, value.length);
       const length = writePointer(this.#pointer, rows, offset, value.length + FRAME_BYTES);
       content.put(shared, key, 0, key.length, this.#pointer, 0, length, true);
+      this.#pointed += value.length + FRAME_BYTES;
     } else {
       content.put(shared, key, 0, key.length, value, 0, value.length, false);
     }
@@ -82,6 +89,8 @@ export class LeafPacker {
 
   putRange(leaf: LeafNode, from: number, to: number): void {
     this.#content.putRange(leaf, from, to);
+    this.#rows += leaf.rows(from, to, this.#context.reducer);
+    this.#pointed += leaf.pointedBytes(from, to);
   }
 
   /** Adds what has been gathered after all of `leaf`. */
@@ -92,7 +101,7 @@ export class LeafPacker {
     this.#spare = content;
     this.#content.reset();
     this.#low = low;
-    this.#content.putRange(leaf, 0, leaf.count);
+    this.putRange(leaf, 0, leaf.count);
     this.#content.putRange(gathered, 0, gathered.count);
   }
 
@@ -107,9 +116,10 @@ export class LeafPacker {
     const content = this.#content;
     const { leafBytes } = this.#context.format;
     if (content.used <= leafBytes) {
-      this.#emit(content);
+      this.#emit(content, this.#rows, this.#pointed);
       return;
     }
+    const { reducer } = this.#context;
     const leaf = this.#decode(content);
     const total = content.used - LEAF_START;
     const room = leafBytes - LEAF_START;
@@ -120,7 +130,7 @@ export class LeafPacker {
       if (to === leaf.count && keepLast) break;
       this.#piece.clear();
       this.#piece.putRange(leaf, from, to);
-      this.#emit(this.#piece);
+      this.#emit(this.#piece, leaf.rows(from, to, reducer), leaf.pointedBytes(from, to));
       if (to < leaf.count) this.#low = separator(leaf.keys.key(to - 1), leaf.keys.key(to));
       from = to;
     }
@@ -128,25 +138,31 @@ export class LeafPacker {
     this.#content = this.#spare;
     this.#spare = content;
     this.#content.reset();
-    this.#content.putRange(leaf, from, leaf.count);
+    this.#rows = 0;
+    this.#pointed = 0;
+    this.putRange(leaf, from, leaf.count);
   }
 
-  #emit(writer: LeafWriter): void {
-    const { reducer, queue, sink, source } = this.#context;
-    const record = writer.record().slice();
+  #emit(writer: LeafWriter, rows: number, pointed: number): void {
+    const { queue, sink, source } = this.#context;
+    const record = writer.record();
     const offset = sink.append(record);
-    const leaf = decodeLeaf(record, record.length, writer.count);
-    invariant(leaf !== undefined, "a leaf just written cannot be read");
+    const size = record.length;
     const ref: ChildRef = {
       low: this.#low,
       offset,
-      size: record.length,
-      count: leaf.rows(0, leaf.count, reducer),
-      bytes: record.length + leaf.pointedBytes(0, leaf.count),
+      size,
+      count: rows,
+      bytes: size + pointed,
       reduction: undefined,
     };
-    source.remember(offset, leaf);
-    queue.addLeaf(ref, () => new NodeSlice(source, leaf, 0, leaf.count));
+    queue.addLeaf(ref, () => {
+      // Only who reduces pays for a node in memory; others read it back when they need it.
+      const leaf = decodeLeaf(record.slice(), size, writer.count);
+      invariant(leaf !== undefined, "a leaf just written cannot be read");
+      source.remember(offset, leaf);
+      return new NodeSlice(source, leaf, 0, leaf.count);
+    });
     this.#refs.push(ref);
   }
 
