@@ -380,7 +380,7 @@ function isKey(node: AnyNode, name: string): boolean {
   return key.name === name || key.value === name;
 }
 
-function isSingleFunction(prepared: Prepared): boolean {
+export function isSingleFunction(prepared: Prepared): boolean {
   const statement = prepared.program.body[0] as AnyNode | undefined;
   return (
     prepared.program.body.length === 1 &&

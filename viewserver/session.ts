@@ -3,6 +3,7 @@
 // It never looks into a value of a realm: what user code threw or returned is described inside.
 import { ViewServerError } from "./errors.js";
 import { limitsOf, type RowExchange, type SessionOptions } from "./options.js";
+import { membersRead } from "./projection.js";
 import { needsFreeze } from "./purity.js";
 import { createCoreRealm, createUserRealm } from "./realm.js";
 import type { Core } from "./realm/types.js";
@@ -161,6 +162,15 @@ export class Session {
     return this.#core.takeFatal();
   }
 
+  /**
+   * Names of the top-level members of a document that the map functions can see; undefined when that cannot be told. A document cut
+   * down to these, in its own order, gives the same rows; only the id in a log line's text may be missing.
+   */
+  get membersRead(): ReadonlySet<string> | undefined {
+    this.#members ??= { names: unionOfMembers(this.#functions) };
+    return this.#members.names;
+  }
+
   /** Whether `takeLogs` would give any: cheap enough to ask after every document. */
   get hasLogs(): boolean {
     return this.#core.hasLogs();
@@ -271,6 +281,7 @@ export class Session {
     if ("error" in made) return compilationReply(made.error, text);
     this.#core.addMap(made.fn, made.helpers);
     this.#functions.push(made.prepared);
+    this.#members = undefined;
     this.#core.setFreezing(this.#functions.some(needsFreeze));
     return "true";
   }
@@ -387,4 +398,14 @@ function failedReduce(reply: string): ReduceReply {
   const [, id, reason] = JSON.parse(reply) as [string, unknown, unknown];
   const text = typeof reason === "string" ? reason : JSON.stringify(reason);
   return { results: [], error: { id: String(id), reason: text } };
+}
+
+function unionOfMembers(functions: readonly Prepared[]): ReadonlySet<string> | undefined {
+  const names = new Set<string>();
+  for (const fn of functions) {
+    const members = membersRead(fn);
+    if (members === undefined) return undefined;
+    for (const name of members) names.add(name);
+  }
+  return names;
 }

@@ -1,0 +1,88 @@
+// Which members of a document a map function can see at all, found by reading it. Most functions name the few they use; a host may then
+// hand in a document of just these, and no one can tell. The proof rests on purity.ts (no eval, no `this`, no `arguments`, nothing
+// passed on that could look back), and adds: the parameter is only ever read through a fixed name, or asked whether it is there.
+import type { Node } from "acorn";
+import { isSingleFunction, needsFreeze } from "./purity.js";
+import { declare } from "./scopes.js";
+import { walk, type Prepared } from "./source.js";
+
+type AnyNode = Node & {
+  readonly name?: string;
+  readonly computed?: boolean;
+  readonly operator?: string;
+  readonly value?: unknown;
+  readonly object?: Node;
+  readonly property?: AnyNode;
+  readonly callee?: Node;
+  readonly test?: Node;
+  readonly left?: Node;
+  readonly expression?: AnyNode;
+  readonly params?: readonly AnyNode[];
+};
+
+/** Names of the top-level members that the function may read; undefined when that cannot be told. */
+export function membersRead(fn: Prepared): ReadonlySet<string> | undefined {
+  if (needsFreeze(fn) || !isSingleFunction(fn)) return undefined;
+  const statement = fn.program.body[0] as AnyNode;
+  const definition = statement.expression ?? statement;
+  const parameter = definition.params?.[0];
+  const members = new Set<string>();
+  if (parameter === undefined) return members;
+  if (parameter.type !== "Identifier") return undefined;
+
+  const scope = declare(fn.program);
+  const variable = scope.variable(parameter);
+  if (variable === undefined) return undefined;
+  const parents = new Map<Node, AnyNode | undefined>();
+  const uses: AnyNode[] = [];
+  walk(fn.program, (node, parent) => {
+    parents.set(node, parent as AnyNode | undefined);
+    if (node.type === "Identifier" && node !== parameter && scope.variable(node) === variable)
+      uses.push(node as AnyNode);
+  });
+  for (const use of uses) {
+    const parent = parents.get(use);
+    if (parent === undefined) return undefined;
+    if (parent.type === "MemberExpression" && parent.object === use) {
+      const name = fixedName(parent);
+      if (name === undefined || isCalled(parent, parents)) return undefined;
+      members.add(name);
+    } else if (!asksOnlyPresence(use, parent)) return undefined;
+  }
+  return members;
+}
+
+function fixedName(member: AnyNode): string | undefined {
+  const { property } = member;
+  if (member.computed !== true) return property?.name;
+  return property?.type === "Literal" && typeof property.value === "string"
+    ? property.value
+    : undefined;
+}
+
+/** `doc.name(…)` would hand the document in as `this`. */
+function isCalled(member: Node, parents: ReadonlyMap<Node, AnyNode | undefined>): boolean {
+  let node: Node = member;
+  let parent = parents.get(node);
+  // Parentheses leave no node, optional chains do.
+  while (parent?.type === "ChainExpression") {
+    node = parent;
+    parent = parents.get(node);
+  }
+  return parent?.callee === node;
+}
+
+/** A document is always an object: asking whether there is one gives the same answer for any part of it. */
+function asksOnlyPresence(use: Node, parent: AnyNode): boolean {
+  switch (parent.type) {
+    case "UnaryExpression":
+      return parent.operator === "!" || parent.operator === "typeof";
+    case "IfStatement":
+    case "ConditionalExpression":
+      return parent.test === use;
+    case "LogicalExpression":
+      return parent.operator === "&&" && parent.left === use;
+    default:
+      return false;
+  }
+}
