@@ -21,12 +21,16 @@ function random() {
 }
 
 function keyOf(i, suffix = "") {
-  return Buffer.from(`${String(Math.floor(i / 20)).padStart(10, "0")}|document-${String(i).padStart(12, "0")}${suffix}`, "latin1");
+  return Buffer.from(
+    `${String(Math.floor(i / 20)).padStart(10, "0")}|document-${String(i).padStart(12, "0")}${suffix}`,
+    "latin1",
+  );
 }
 
 const engines = {
   async viewmill(folder) {
-    const { assembleForests, NodeCache, Store, TreeBuilder } = await import("../../../dist/btree/index.js");
+    const { assembleForests, NodeCache, Store, TreeBuilder } =
+      await import("../../../dist/btree/index.js");
     const counter = { count: () => 1 };
     const store = await Store.create(join(folder, "t.vmx"), {
       state: Buffer.alloc(0),
@@ -41,7 +45,9 @@ const engines = {
           const key = keyOf(i);
           builder.add(key, 0, key.length, value, 0, value.length);
         }
-        const root = await assembleForests(store.sink(), store.format, counter, [await builder.finishPartition()]);
+        const root = await assembleForests(store.sink(), store.format, counter, [
+          await builder.finishPartition(),
+        ]);
         store.adopt(new Map([["t", root]]), Buffer.alloc(1));
         await store.commit({ sync: true });
       },
@@ -98,7 +104,12 @@ const engines = {
 
   async lmdb(folder) {
     const { open } = await import("lmdb");
-    const db = open({ path: join(folder, "t.lmdb"), keyEncoding: "binary", encoding: "binary", mapSize: 2 ** 33 });
+    const db = open({
+      path: join(folder, "t.lmdb"),
+      keyEncoding: "binary",
+      encoding: "binary",
+      mapSize: 2 ** 33,
+    });
     return {
       async load(count) {
         for (let first = 0; first < count; first += 100_000) {
@@ -136,11 +147,16 @@ const engines = {
       async load(count) {
         for (let first = 0; first < count; first += 10_000) {
           const ops = [];
-          for (let i = first; i < Math.min(count, first + 10_000); i++) ops.push({ type: "put", key: keyOf(i), value });
+          for (let i = first; i < Math.min(count, first + 10_000); i++)
+            ops.push({ type: "put", key: keyOf(i), value });
           await db.batch(ops, { sync: first + 10_000 >= count });
         }
       },
-      batch: (keys) => db.batch(keys.map((key) => ({ type: "put", key, value })), { sync: true }),
+      batch: (keys) =>
+        db.batch(
+          keys.map((key) => ({ type: "put", key, value })),
+          { sync: true },
+        ),
       get: (key) => db.get(key),
       async scan(key, count) {
         let seen = 0;
@@ -166,7 +182,14 @@ async function measure(engine, name, items, runs, body) {
     times.push(((performance.now() - start) * 1000) / items);
   }
   times.sort((a, b) => a - b);
-  console.log(JSON.stringify({ engine, name, rows, microsecondsEach: Number(times[runs >> 1].toPrecision(3)) }));
+  console.log(
+    JSON.stringify({
+      engine,
+      name,
+      rows,
+      microsecondsEach: Number(times[runs >> 1].toPrecision(3)),
+    }),
+  );
 }
 
 function randomKeys(count, suffix = "") {
@@ -191,7 +214,14 @@ for (const [name, create] of Object.entries(engines)) {
   try {
     const engine = await create(folder);
     await measure(name, "load in key order", rows, 1, () => engine.load(rows));
-    console.log(JSON.stringify({ engine: name, name: "bytes a row", rows, bytes: Number((folderBytes(folder) / rows).toPrecision(3)) }));
+    console.log(
+      JSON.stringify({
+        engine: name,
+        name: "bytes a row",
+        rows,
+        bytes: Number((folderBytes(folder) / rows).toPrecision(3)),
+      }),
+    );
     const sought = randomKeys(Math.min(20_000, rows >> 1));
     await measure(name, "get", sought.length, 5, async () => {
       // Awaiting what is there already would be charged to the engines that answer at once.
@@ -206,8 +236,12 @@ for (const [name, create] of Object.entries(engines)) {
       if (size * 2 > rows) break;
       const runs = size > 100_000 ? 1 : size > 10_000 ? 3 : 7;
       // Every engine gets its keys sorted, as viewmill's write buffer hands them over.
-      const batches = Array.from({ length: runs }, (_, run) => randomKeys(size, String(run)).sort(Buffer.compare));
-      await measure(name, `synced batch of ${size}`, size, runs, (run) => engine.batch(batches[run]));
+      const batches = Array.from({ length: runs }, (_, run) =>
+        randomKeys(size, String(run)).sort(Buffer.compare),
+      );
+      await measure(name, `synced batch of ${size}`, size, runs, (run) =>
+        engine.batch(batches[run]),
+      );
     }
     await engine.close();
   } finally {
