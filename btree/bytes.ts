@@ -99,17 +99,28 @@ export class FieldReader {
 
   varint(): number {
     const bytes = this.bytes;
-    const first = bytes[this.pos] as number;
-    if (first < 0x80) {
-      this.pos++;
-      return first;
+    let pos = this.pos;
+    // Lengths, counts and sizes have one or two bytes mostly: no loop, no multiplication for those.
+    let byte = bytes[pos++] as number;
+    if (byte < 0x80) {
+      this.pos = pos;
+      return byte;
     }
-    let value = 0;
-    let scale = 1;
-    for (let i = 0; i < 8; i++) {
-      const byte = bytes[this.pos++] as number;
+    let value = byte & 0x7f;
+    byte = bytes[pos++] as number;
+    value |= (byte & 0x7f) << 7;
+    if (byte < 0x80) {
+      this.pos = pos;
+      return value;
+    }
+    let scale = 0x4000;
+    for (let i = 2; i < 8; i++) {
+      byte = bytes[pos++] as number;
       value += (byte & 0x7f) * scale;
-      if (byte < 0x80) return value;
+      if (byte < 0x80) {
+        this.pos = pos;
+        return value;
+      }
       scale *= 0x80;
     }
     // Eight bytes hold 2^56: more than any number of ours.
