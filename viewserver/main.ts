@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { serve, type ServeIo } from "./serve.js";
 import { Session, type SessionOptions } from "./index.js";
 
-const USAGE = `usage: viewmill-server [--lenient] [--rows-max N] [--output-max N] [--log-lines-max N]
+const USAGE = `usage: viewmill-server [--lenient] [--rows-max N] [--output-max N] [--log-lines-max N] [--exceptions-json]
 
 A view server for CouchDB: one JSON command a line on stdin, one JSON reply a line on stdout.
 
@@ -14,6 +14,7 @@ A view server for CouchDB: one JSON command a line on stdin, one JSON reply a li
   --rows-max N       rows one function may emit for one document (1000000)
   --output-max N     characters these rows may take as JSON (67108864)
   --log-lines-max N  log lines kept for one document (1000)
+  --exceptions-json  log exceptions of map functions as JSON, with function, name, message and stack
 `;
 
 const waiter = new Int32Array(new SharedArrayBuffer(4));
@@ -72,6 +73,7 @@ function main(): number {
         "rows-max": { type: "string" },
         "output-max": { type: "string" },
         "log-lines-max": { type: "string" },
+        "exceptions-json": { type: "boolean" },
         help: { type: "boolean" },
       },
     });
@@ -88,7 +90,7 @@ function main(): number {
       ...(values["log-lines-max"] === undefined
         ? {}
         : { logLinesMax: Number(values["log-lines-max"]) }),
-      tracesMax: 0,
+      ...(values["exceptions-json"] === true ? { exceptions: "json" } : { tracesMax: 0 }),
     };
     return serve(new Session(options), io);
   } catch (e) {

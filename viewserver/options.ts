@@ -19,11 +19,20 @@ export interface SessionOptions {
   readonly logCharsMax?: number;
   /** How often a failing function is run again, instrumented, to find where it throws. 0 = never. @defaultValue 20 */
   readonly tracesMax?: number;
+  /**
+   * What `handle` puts out for an exception of a map function: `"text"`, the line that couchjs logs; or `"json"`, the whole
+   * {@link LogLine} as JSON behind {@link EXCEPTION_MARK}, for a host that wants to know function, name, message and stack.
+   * @defaultValue `"text"`
+   */
+  readonly exceptions?: "text" | "json";
   /** The host's configuration until a `reset` brings one: `reduce_limit` and friends (PROTOCOL §3). */
   readonly config?: Readonly<Record<string, unknown>>;
   /** How a running list function gets its next line, and puts out what must be read before it (PROTOCOL §8). */
   readonly rows?: RowExchange;
 }
+
+/** Begins a log text that tells an exception as JSON. User code may print it too, and so invent exceptions of its own document. */
+export const EXCEPTION_MARK = "viewmill:exception ";
 
 export interface RowExchange {
   /** The next command line without LF, or undefined at the end of input. Waits. */

@@ -3,6 +3,7 @@
 // time: only a document that fails alone is guilty, and an innocent one is run twice at most.
 
 import { ProtocolError, type BatchReply } from "../../protocol/index.js";
+import { EXCEPTION_MARK } from "../../viewserver/index.js";
 import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
 import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
@@ -40,7 +41,13 @@ export class ProcessMapper implements Mapper {
     for (const group of job.groups) {
       const { input, signal } = job;
       const prepared = await this.#threads.prepare(
-        { kind: "prepare", input, group, select: job.select ?? ALL_DOCUMENTS },
+        {
+          kind: "prepare",
+          input,
+          group,
+          select: job.select ?? ALL_DOCUMENTS,
+          project: this.#servers.own,
+        },
         signal,
       );
       documents = prepared.documents;
@@ -58,7 +65,7 @@ export class ProcessMapper implements Mapper {
   }
 
   async #mapGroup(job: ChunkJob, group: GroupJob, prepared: PreparedLines): Promise<GroupSegments> {
-    const run = new LineRun(prepared, job.input.label, group.config.maps.length === 1);
+    const run = new LineRun(prepared, job.input.label, group.config.maps.length);
     if (prepared.mapped.length > 0)
       await this.#servers.use(group.config, job.signal, (lease) => run.run(lease));
     const { lines: _lines, ...rest } = prepared;
@@ -91,7 +98,7 @@ class LineRun {
   readonly viewFailures: { index: number; failure: ViewFailure }[] = [];
   readonly #prepared: PreparedLines;
   readonly #label: string;
-  readonly #singleView: boolean;
+  readonly #views: number;
   readonly #pieces: Uint8Array[] = [];
   readonly #starts: Uint32Array;
   /** Commands answered or given up. */
@@ -99,10 +106,10 @@ class LineRun {
   /** The server that failed last. */
   #dead: ServerProcess | undefined;
 
-  constructor(prepared: PreparedLines, label: string, singleView: boolean) {
+  constructor(prepared: PreparedLines, label: string, views: number) {
     this.#prepared = prepared;
     this.#label = label;
-    this.#singleView = singleView;
+    this.#views = views;
     this.#starts = lineStarts(prepared.lines, prepared.mapped.length);
   }
 
@@ -165,21 +172,22 @@ class LineRun {
       if (reply.replies[start + 1] === 0x22) this.#requireJson(this.#done + i);
     }
     for (const { index, text } of reply.logs) {
-      if (!text.startsWith(EXCEPTION)) continue;
       const position = this.#prepared.mapped[this.#done + index];
-      if (position === undefined) continue;
-      this.viewFailures.push({
-        index: position,
-        failure: {
-          tree: this.#singleView ? 0 : -1,
-          kind: "exception",
-          error: "exception",
-          reason: text.slice(EXCEPTION.length),
-        },
-      });
+      const failure = position === undefined ? undefined : this.#failureOf(text);
+      if (position !== undefined && failure) this.viewFailures.push({ index: position, failure });
     }
     if (answered > 0) this.#pieces.push(reply.replies);
     this.#done += answered;
+  }
+
+  /** What a log line says of a map function that threw. Our own server tells all; of others only the text is known. */
+  #failureOf(text: string): ViewFailure | undefined {
+    if (text.startsWith(EXCEPTION_MARK)) {
+      const told = parseException(text.slice(EXCEPTION_MARK.length));
+      if (told && told.tree < this.#views) return told;
+    }
+    if (!text.startsWith(EXCEPTION)) return undefined;
+    return { tree: this.#views === 1 ? 0 : -1, kind: "exception", error: "exception", reason: text.slice(EXCEPTION.length) };
   }
 
   async #blame(failed: ProtocolError): Promise<DocumentFailure> {
@@ -213,6 +221,19 @@ class LineRun {
       );
     }
   }
+}
+
+/** User code may print such a line too: nothing in it is taken on trust. */
+function parseException(json: string): ViewFailure | undefined {
+  let told: Readonly<Record<string, unknown>>;
+  try {
+    told = Object(JSON.parse(json)) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+  const { fn, name, message, stack } = told;
+  if (!Number.isInteger(fn) || (fn as number) < 0 || typeof name !== "string" || typeof message !== "string") return undefined;
+  return { tree: fn as number, kind: "exception", error: name, reason: message, ...(typeof stack === "string" ? { stack } : {}) };
 }
 
 function lineStarts(lines: Uint8Array, count: number): Uint32Array {

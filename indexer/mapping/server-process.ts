@@ -2,6 +2,7 @@
 // reset, add_lib and add_fun, used, and when it dies or misbehaves, replaced by its owner.
 
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 import { execa, parseCommandString } from "execa";
 
@@ -32,15 +33,18 @@ export interface ServerCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** Our own program. */
+  readonly own: boolean;
 }
 
-/** Our own view server, fenced: no environment, Node's permission flag where this Node has it. */
-export function ownServer(heapMb: number): ServerCommand {
-  const program = new URL("../../viewserver/main.js", import.meta.url);
+/** Our own view server, without an environment. It answers as the session of a thread does. */
+export function ownServer(heapMb: number, strict: boolean): ServerCommand {
+  const program = fileURLToPath(new URL("../../viewserver/main.js", import.meta.url));
   return {
     file: process.execPath,
-    args: [`--max-old-space-size=${heapMb}`, program.pathname],
+    args: [`--max-old-space-size=${heapMb}`, program, ...(strict ? [] : ["--lenient"]), "--exceptions-json"],
     env: {},
+    own: true,
   };
 }
 
@@ -54,7 +58,7 @@ export function parseServerCommand(line: string): ServerCommand {
     const value = process.env[name];
     if (value !== undefined) env[name] = value;
   }
-  return { file, args, env };
+  return { file, args, env, own: false };
 }
 
 export interface ServerProcessOptions {

@@ -18,6 +18,8 @@ export interface RuntimeOptions {
   readonly timeoutMs: number;
   readonly heapMb: number;
   readonly memoryMb: number;
+  /** Whether our own view server answers just as CouchDB's does. Default false. */
+  readonly strict?: boolean;
 }
 
 export class MappingRuntime {
@@ -66,8 +68,8 @@ export class MappingRuntime {
   }
 
   #processes(): ProcessMapper {
-    const { server, threads, timeoutMs, heapMb, memoryMb } = this.#options;
-    const command: ServerCommand = server === undefined ? ownServer(heapMb) : parseServerCommand(server);
+    const { server, threads, timeoutMs, heapMb, memoryMb, strict = false } = this.#options;
+    const command: ServerCommand = server === undefined ? ownServer(heapMb, strict) : parseServerCommand(server);
     return new ProcessMapper(this.threads, new ServerPool(command, threads, { timeoutMs, memoryMb }));
   }
 }
