@@ -2,8 +2,8 @@
 // documents are parsed inside the documents' realm (realm/core.ts); this half compiles sources and passes functions between realms.
 // It never looks into a value of a realm: what user code threw or returned is described inside.
 import { ViewServerError } from "./errors.js";
-import { limitsOf, type RowExchange, type SessionOptions } from "./options.js";
-import { membersRead } from "./projection.js";
+import { EXCEPTION_MARK, limitsOf, type RowExchange, type SessionOptions } from "./options.js";
+import { unionOfMembers } from "./inspect.js";
 import { needsFreeze } from "./purity.js";
 import { createCoreRealm, createUserRealm } from "./realm.js";
 import type { Core } from "./realm/types.js";
@@ -79,6 +79,9 @@ export class Session {
   readonly #reduces: ReduceCache;
   readonly #tracer: Tracer;
   #functions: Prepared[] = [];
+  /** Worked out when it is first asked for. */
+  #members: { readonly names: ReadonlySet<string> | undefined } | undefined;
+  readonly #exceptionsAsJson: boolean;
   #disposed = false;
   /** The command at hand is none: fatal too. */
   #unknown = false;
@@ -90,6 +93,7 @@ export class Session {
     this.#core = createCoreRealm(limits);
     this.#reduces = new ReduceCache();
     this.#tracer = new Tracer(this.#core, options.tracesMax ?? 20);
+    this.#exceptionsAsJson = options.exceptions === "json";
     if (options.config !== undefined) this.#core.setConfig(JSON.stringify(options.config));
     if (options.rows !== undefined) this.connectRows(options.rows);
   }
@@ -119,7 +123,7 @@ export class Session {
     let exit: number | undefined;
     if (text.startsWith(MAP_DOC) && text.endsWith("]")) {
       reply = this.#guard(() => core.mapText(text.slice(MAP_DOC.length, -1)));
-      if (reply !== "") return this.#finish(reply, exit);
+      if (reply !== "") return this.#finish(reply, exit, text.slice(MAP_DOC.length, -1));
     }
     const head = this.#guard(() => core.open(text));
     if (head === "") {
@@ -214,6 +218,7 @@ export class Session {
   dispose(): void {
     this.#disposed = true;
     this.#functions = [];
+    this.#members = undefined;
     this.#reduces.clear();
     this.#tracer.clear();
   }
@@ -236,8 +241,11 @@ export class Session {
     }
   }
 
-  #finish(reply: string, exit: number | undefined): HandleResult {
-    const output = this.#guard(() => this.#core.logLines(), "") + reply + "\n";
+  #finish(reply: string, exit: number | undefined, docText?: string): HandleResult {
+    const logs = this.#exceptionsAsJson
+      ? this.takeLogs(docText).map(jsonLogLine).join("")
+      : this.#guard(() => this.#core.logLines(), "");
+    const output = logs + reply + "\n";
     const code = this.takeFatal() || this.#unknown ? FATAL_EXIT : exit;
     this.#unknown = false;
     return code === undefined ? { output } : { output, exit: code };
@@ -250,6 +258,7 @@ export class Session {
       case "reset":
         this.#core.reset();
         this.#functions = [];
+        this.#members = undefined;
         this.#tracer.clear();
         return "true";
       case "add_lib":
@@ -384,6 +393,11 @@ export class Session {
 
 const NO_LOGS: readonly LogLine[] = [];
 
+function jsonLogLine(line: LogLine): string {
+  const text = line.kind === "exception" ? EXCEPTION_MARK + JSON.stringify(line) : line.text;
+  return `${JSON.stringify(["log", text])}\n`;
+}
+
 function codeSizeOf(sources: readonly unknown[]): number {
   let size = 0;
   for (const source of sources) size += typeof source === "string" ? source.length : 0;
@@ -398,14 +412,4 @@ function failedReduce(reply: string): ReduceReply {
   const [, id, reason] = JSON.parse(reply) as [string, unknown, unknown];
   const text = typeof reason === "string" ? reason : JSON.stringify(reason);
   return { results: [], error: { id: String(id), reason: text } };
-}
-
-function unionOfMembers(functions: readonly Prepared[]): ReadonlySet<string> | undefined {
-  const names = new Set<string>();
-  for (const fn of functions) {
-    const members = membersRead(fn);
-    if (members === undefined) return undefined;
-    for (const name of members) names.add(name);
-  }
-  return names;
 }

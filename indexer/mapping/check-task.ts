@@ -1,13 +1,12 @@
-// Compiles functions without running them, to tell an author what is wrong and where.
+// Reads functions without running them, to tell an author what is wrong and where.
 
-import { reduceSession } from "./session-cache.js";
+import { syntaxFault } from "../../viewserver/index.js";
 import type { CheckResult, CheckTask } from "./types.js";
 
 export function checkSources(task: CheckTask): CheckResult {
-  const session = reduceSession();
   const faults: CheckResult["faults"][number][] = [];
   for (const [index, source] of task.sources.entries()) {
-    const fault = session.compileCheck(source);
+    const fault = syntaxFault(source);
     if (fault)
       faults.push({
         index,

@@ -3,11 +3,12 @@
 
 import { EntryBatch, encodeSegment, RunFile } from "../../btree/index.js";
 import { mapDocLines } from "../../protocol/index.js";
-import type { LogLine, Session } from "../../viewserver/index.js";
+import { visibleMembers, type LogLine, type Session } from "../../viewserver/index.js";
 import { IndexerError } from "../errors.js";
 import { malformedLine, SLICE_DELETED, SLICE_DESIGN, type Slices } from "../sources/index.js";
 import { writeVarint } from "../views/row-value.js";
 import { ChunkEncoder, type DocumentRef } from "./chunk-encoder.js";
+import { DocumentText, projectedLines } from "./document-text.js";
 import { unchangedDocuments } from "./known-filter.js";
 import { LineReader } from "./line-input.js";
 import { mapSession } from "./session-cache.js";
@@ -87,7 +88,10 @@ export async function runMapTask(task: MapTask): Promise<MapResult> {
   // Waiting happens before slicing the same buffers again, so groups go one after the other over one reading.
   const slices = reader.read(task.input);
   for (const job of task.groups) {
+    const beats = new Int32Array(task.heartbeat);
+    beats[task.slot] = COMPILING;
     const session = mapSession(job.config, task.mapLimits);
+    beats[task.slot] = 0;
     const verdicts = await judge(slices, job, task.select);
     const mapping = new ChunkMapping(task, job.config, session, slices);
     mapping.run(verdicts);
@@ -102,10 +106,7 @@ class ChunkMapping {
   readonly #task: MapTask;
   readonly #session: Session;
   readonly #slices: Slices;
-  readonly #docs: Buffer;
-  /** The same buffer as words, and where the documents begin in it. */
-  readonly #words: Uint32Array;
-  readonly #wordShift: number;
+  readonly #text: DocumentText;
   readonly #beats: Int32Array;
   readonly #ref = emptyRef();
   readonly #replies: string[] = [];
@@ -116,10 +117,7 @@ class ChunkMapping {
     this.#task = task;
     this.#session = session;
     this.#slices = slices;
-    this.#docs = Buffer.from(slices.docs.buffer, slices.docs.byteOffset, slices.docs.byteLength);
-    const { buffer, byteOffset } = this.#docs;
-    this.#words = new Uint32Array(buffer, 0, buffer.byteLength >>> 2);
-    this.#wordShift = byteOffset;
+    this.#text = new DocumentText(slices, session.membersRead);
     this.#beats = new Int32Array(task.heartbeat);
     this.encoder = encoderFor(config);
   }
@@ -159,11 +157,8 @@ class ChunkMapping {
     const session = this.#session;
     const beats = this.#beats;
     const slot = this.#task.slot;
-    const base = slices.docStart[start] as number;
-    const words = this.#words;
-    const shift = this.#wordShift;
-    // Latin-1 makes one character of each byte, so an ASCII document is a slice of the block's string; others are decoded.
-    const text = this.#docs.toString("latin1", base, slices.docEnd[end - 1]);
+    const text = this.#text;
+    text.enter(start, end);
     for (let i = start; i < end; i++) {
       const verdict = verdicts[i];
       if (verdict === SKIP) continue;
@@ -175,16 +170,12 @@ class ChunkMapping {
         else this.encoder.addUnchanged(this.#ref);
         continue;
       }
-      const from = slices.docStart[i] as number;
-      const to = slices.docEnd[i] as number;
       beats[slot] = i + 1;
-      const doc = isAscii(words, shift + from, shift + to)
-        ? text.slice(from - base, to - base)
-        : this.#docs.toString("utf8", from, to);
+      const doc = text.get(i);
       try {
         this.#replies.push(session.mapDocument(doc));
       } catch (cause) {
-        throw isViewServerError(cause) ? notJson(this.#task.input, slices, i, doc) : cause;
+        throw isViewServerError(cause) ? notJson(this.#task.input, slices, i, text.whole(i)) : cause;
       }
       this.#positions.push(i);
       if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
@@ -228,6 +219,9 @@ class ChunkMapping {
   }
 }
 
+/** The beat while functions are compiled: what they do then is no document's fault. */
+export const COMPILING = -1;
+
 const NO_FAILURES: readonly ViewFailure[] = [];
 
 function isViewServerError(error: unknown): boolean {
@@ -250,17 +244,6 @@ function notJson(input: LineInput, slices: Slices, i: number, doc: string): Inde
     start: range?.start,
     firstLine: input.firstLine,
   });
-}
-
-/**
- * Looks for a byte above 0x7F in bytes [from, to), a word at a time; the words at the ends may reach into the neighbours, whose line
- * ends and braces are ASCII, so that a document is at worst decoded the longer way.
- */
-function isAscii(words: Uint32Array, from: number, to: number): boolean {
-  let any = 0;
-  const end = Math.min((to + 3) >>> 2, words.length);
-  for (let i = from >>> 2; i < end; i++) any |= words[i] as number;
-  return (any & 0x80808080) === 0 && (to + 3) >>> 2 <= words.length;
 }
 
 export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> {
@@ -297,8 +280,15 @@ export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> 
     versions,
     verdicts,
     mapped: mapped.slice(0, n),
-    lines: mapDocLines(slices.docs, starts, ends, n),
+    lines: preparedLines(task, slices, mapped.subarray(0, n)) ?? mapDocLines(slices.docs, starts, ends, n),
   };
+}
+
+/** For our own server, whose functions can be read here too: documents cut down to what these can see, and the id for messages. */
+function preparedLines(task: PrepareTask, slices: Slices, mapped: Uint32Array): Uint8Array | undefined {
+  if (!task.project) return undefined;
+  const members = visibleMembers(task.group.config.maps);
+  return members && projectedLines(slices, mapped, new Set([...members, "_id"]));
 }
 
 export function runEncodeTask(task: EncodeTask): GroupSegments {

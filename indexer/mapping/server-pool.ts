@@ -8,6 +8,8 @@ import type { GroupConfig } from "./types.js";
 export class ServerPool {
   /** Servers at work at once. */
   readonly size: number;
+  /** They are ours: what they do with a function is known. */
+  readonly own: boolean;
   readonly #command: ServerCommand;
   readonly #options: ServerProcessOptions;
   readonly #idle: ServerProcess[] = [];
@@ -20,6 +22,8 @@ export class ServerPool {
 
   constructor(command: ServerCommand, size: number, options: ServerProcessOptions) {
     this.#command = command;
+    this.own = command.own;
+    if (command.own) this.#fence = true;
     this.size = size;
     this.#options = options;
   }

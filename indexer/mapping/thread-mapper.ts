@@ -1,6 +1,7 @@
 // Maps chunks in threads. The heartbeat names the document at which a thread died; that document is run once more, alone, in a fresh
 // thread, and is guilty only if it fails there too. The documents before it are run once more, those after it for the first time.
 
+import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
 import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
 import { ThreadDeath, type ThreadPool } from "./thread-pool.js";
@@ -62,6 +63,13 @@ export class ThreadMapper implements Mapper {
       return;
     } catch (error) {
       if (!(error instanceof ThreadDeath)) throw error;
+      if (error.beat < 0)
+        throw new IndexerError(
+          "INDEXER_DDOC_COMPILATION",
+          `a map function ${error.message} while it was compiled`,
+          { status: 400, error: "compilation_error", reason: `Compilation ${error.message}` },
+          { cause: error },
+        );
       const suspect = error.beat - 1;
       // Died outside user code, or on a document that is already set aside: not something a document can be blamed for.
       if (suspect < from) throw error;

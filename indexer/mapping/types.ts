@@ -96,6 +96,8 @@ export interface PrepareTask {
   readonly input: LineInput;
   readonly group: GroupJob;
   readonly select: DocumentSelection;
+  /** The server runs functions as ours does: it may be sent only what they can see. */
+  readonly project: boolean;
 }
 
 /** Encode and sort what a view server elsewhere replied. */
