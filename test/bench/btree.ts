@@ -98,20 +98,25 @@ async function build(path: string, leafBytes: number): Promise<Store> {
 }
 
 async function batches(path: string): Promise<void> {
-  let suffix = 65;
+  let suffix = 33;
   for (const size of [100, 10_000, 100_000]) {
     const store = await Store.open(path, { mode: "write", reducers: () => counter });
     let written = 0;
-    await measure(`batch of ${size} random rows, synced`, size, size > 10_000 ? 3 : 7, async () => {
-      const chosen = new Set<number>();
-      while (chosen.size < size) chosen.add(Math.floor(random() * rows));
-      const ops: TreeOp[] = Array.from(chosen)
-        .sort((a, b) => a - b)
-        .map((i) => ({ key: Uint8Array.from([...keyAt(i), suffix]), value }));
-      suffix++;
-      written = (await store.apply(new Map([["t", ops]]), Uint8Array.of(suffix))).bytesWritten;
-      await store.commit({ sync: true });
-    });
+    await measure(
+      `batch of ${size} random rows, synced`,
+      size,
+      size > 10_000 ? 3 : size > 100 ? 7 : 99,
+      async () => {
+        const chosen = new Set<number>();
+        while (chosen.size < size) chosen.add(Math.floor(random() * rows));
+        const ops: TreeOp[] = Array.from(chosen)
+          .sort((a, b) => a - b)
+          .map((i) => ({ key: Uint8Array.from([...keyAt(i), suffix]), value }));
+        suffix++;
+        written = (await store.apply(new Map([["t", ops]]), Uint8Array.of(suffix))).bytesWritten;
+        await store.commit({ sync: true });
+      },
+    );
     console.log(
       JSON.stringify({
         name: `bytes written by the last of them`,
