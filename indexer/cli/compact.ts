@@ -7,7 +7,11 @@ import type { CommonFlags } from "./flags.js";
 const MIB = 2 ** 20;
 
 /** Works from DIR alone: the source is not opened. */
-export async function compact(dir: string, ddoc: string | undefined, flags: CommonFlags): Promise<number> {
+export async function compact(
+  dir: string,
+  ddoc: string | undefined,
+  flags: CommonFlags,
+): Promise<number> {
   const talk = (line: string): void => {
     if (!flags.quiet) process.stderr.write(`${line}\n`);
   };
@@ -27,7 +31,9 @@ export async function compact(dir: string, ddoc: string | undefined, flags: Comm
   try {
     const { groups } = await index.info();
     const namesOf = (signature: string): string[] =>
-      groups.filter((group) => group.signature === signature).map(({ designDocument }) => designDocument);
+      groups
+        .filter((group) => group.signature === signature)
+        .map(({ designDocument }) => designDocument);
     let told = -1;
     const results = await index.compact(ddoc, {
       signal: abort.signal,
@@ -35,8 +41,14 @@ export async function compact(dir: string, ddoc: string | undefined, flags: Comm
         const tenth = Math.floor((rows * 10) / Math.max(1, rowsTotal));
         if (phase !== "copy" || tenth === told) return;
         told = tenth;
-        if (flags.json) process.stdout.write(`${JSON.stringify({ progress: { designDocuments: namesOf(signature), rows, rowsTotal } })}\n`);
-        else talk(`${namesOf(signature).join(", ")}: ${rows.toLocaleString("en-US")} of ${rowsTotal.toLocaleString("en-US")} rows copied`);
+        if (flags.json)
+          process.stdout.write(
+            `${JSON.stringify({ progress: { designDocuments: namesOf(signature), rows, rowsTotal } })}\n`,
+          );
+        else
+          talk(
+            `${namesOf(signature).join(", ")}: ${rows.toLocaleString("en-US")} of ${rowsTotal.toLocaleString("en-US")} rows copied`,
+          );
       },
     });
     if (flags.json)

@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { build, type BuildOptions } from "esbuild";
 
 import { IndexerError } from "../errors.js";
-import type { SourceOrigins } from "./try-origins.js";
+import { METHOD_PREFIX, type SourceOrigins } from "./try-origins.js";
 
 type Json = Record<string, unknown>;
 
@@ -132,10 +132,17 @@ async function bundled(path: string, origins: SourceOrigins | undefined): Promis
   }
 }
 
+/** A function's text; a method `map(doc) {…}` becomes a function expression. */
+function sourceOf(member: object): string {
+  const text = Function.prototype.toString.call(member);
+  const [name] = /^(?!function\b|class\b|async\b|get\b|set\b)[\p{ID_Start}$_][\p{ID_Continue}$]*(?=\s*\()/u.exec(text) ?? [];
+  return name === undefined ? text : `${METHOD_PREFIX}${text.slice(name.length)}`;
+}
+
 /** Functions become their source texts, at any depth. */
 function sourcesOf(value: Json): Json {
   const convert = (member: unknown): unknown => {
-    if (typeof member === "function") return Function.prototype.toString.call(member);
+    if (typeof member === "function") return sourceOf(member);
     if (Array.isArray(member)) return member.map(convert);
     if (typeof member === "object" && member !== null) return sourcesOf(member as Json);
     return member;

@@ -52,7 +52,8 @@ function load({ lib, maps, reduces }: TryFunctions): CompileFault[] {
     if (faults.some((fault) => fault.kind === "map" && fault.index === index)) continue;
     const { output } = session.handle(JSON.stringify(["add_fun", source]));
     const reply = JSON.parse(output.trimEnd().split("\n").at(-1) ?? "null") as unknown;
-    if (Array.isArray(reply)) faults.push({ kind: "map", index, error: { message: String(reply[2]) } });
+    if (Array.isArray(reply))
+      faults.push({ kind: "map", index, error: { message: String(reply[2]) } });
   }
   return faults;
 }
@@ -66,9 +67,17 @@ function answer(request: TryRequest): TryReply {
       return { kind: "map", reply, logs: session.takeLogs(request.doc) };
     }
     case "reduce":
-      return { kind: "reduce", ...session.reduce(request.sources, request.rows), logs: session.takeLogs() };
+      return {
+        kind: "reduce",
+        ...session.reduce(request.sources, request.rows),
+        logs: session.takeLogs(),
+      };
     case "rereduce":
-      return { kind: "reduce", ...session.rereduce(request.source, request.values), logs: session.takeLogs() };
+      return {
+        kind: "reduce",
+        ...session.rereduce(request.source, request.values),
+        logs: session.takeLogs(),
+      };
   }
 }
 

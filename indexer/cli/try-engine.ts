@@ -5,7 +5,13 @@ import type { Session } from "../../viewserver/index.js";
 import { EntryBatch, MemoryStorage, Store, type TreeOp } from "../../btree/index.js";
 import { ByteBuffer, KeyEncoder } from "../collation/index.js";
 import { combineRows } from "../mapping/combine-rows.js";
-import { parseViewQuery, resolveViewQuery, runViewQuery, viewBodyOf, type Row } from "../query/index.js";
+import {
+  parseViewQuery,
+  resolveViewQuery,
+  runViewQuery,
+  viewBodyOf,
+  type Row,
+} from "../query/index.js";
 import type { JsReduceResult, JsReduceRunner, ViewReducer } from "../reducers/index.js";
 import { treeLabel, type DesignDocument, type ViewTreeSpec } from "../views/design-document.js";
 import { DEFAULT_REDUCE_LIMITS, reducersOfGroup } from "../views/group-index.js";
@@ -32,7 +38,11 @@ export interface Remark {
   readonly text: string;
   readonly reason: string;
   /** Frames in the function's source, innermost first. */
-  readonly stack: readonly { readonly name: string; readonly line: number; readonly column: number }[];
+  readonly stack: readonly {
+    readonly name: string;
+    readonly line: number;
+    readonly column: number;
+  }[];
 }
 
 export interface Reduced {
@@ -54,17 +64,26 @@ export class TryEngine {
   constructor(design: DesignDocument, options: TryProcessOptions) {
     const { trees, lib } = design.group;
     this.design = design;
-    const reduces = trees.flatMap((tree) => tree.reduces.map(({ source }) => source)).filter((source) => !source.startsWith("_"));
+    const reduces = trees
+      .flatMap((tree) => tree.reduces.map(({ source }) => source))
+      .filter((source) => !source.startsWith("_"));
     this.#reduces = [...new Set(reduces)];
-    this.#process = new TryProcess({ lib, maps: trees.map(({ map }) => map), reduces: this.#reduces }, options);
+    this.#process = new TryProcess(
+      { lib, maps: trees.map(({ map }) => map), reduces: this.#reduces },
+      options,
+    );
   }
 
   /** What does not compile, with the source and the name of its view. */
   async compile(): Promise<(CompileFault & { readonly view: string; readonly source: string })[]> {
     const loaded = await this.#process.load();
-    if (loaded.kind === "death") throw new Error(`the functions could not be loaded: ${loaded.reason}`);
+    if (loaded.kind === "death")
+      throw new Error(`the functions could not be loaded: ${loaded.reason}`);
     return loaded.faults.map((fault) => {
-      const source = fault.kind === "reduce" ? this.#reduces[fault.index] : this.design.group.trees[fault.index]?.map;
+      const source =
+        fault.kind === "reduce"
+          ? this.#reduces[fault.index]
+          : this.design.group.trees[fault.index]?.map;
       return { ...fault, view: this.#viewOf(fault), source: source ?? "" };
     });
   }
@@ -79,19 +98,34 @@ export class TryEngine {
     for (const [ordinal, { id, json }] of [...last.values()].entries()) {
       const answer = await this.#process.ask({ kind: "map", doc: json });
       if (answer.kind === "death") {
-        remarks.push({ kind: "error", id, tree: undefined, text: answer.error, reason: answer.reason, stack: [] });
+        remarks.push({
+          kind: "error",
+          id,
+          tree: undefined,
+          text: answer.error,
+          reason: answer.reason,
+          stack: [],
+        });
         continue;
       }
       remarks.push(...answer.logs.map((line) => remarkOf(line, id)));
       const reply: unknown = JSON.parse(answer.reply);
       if (isErrorReply(reply)) {
-        remarks.push({ kind: "error", id, tree: undefined, text: reply[1], reason: String(reply[2]), stack: [] });
+        remarks.push({
+          kind: "error",
+          id,
+          tree: undefined,
+          text: reply[1],
+          reason: String(reply[2]),
+          stack: [],
+        });
         continue;
       }
       for (const [tree, rows] of (reply as [unknown, unknown][][]).entries()) {
         const batch = batches[tree];
         const encoder = encoders[tree];
-        if (batch && encoder) for (const [key, value] of rows) addRow(batch, encoder, id, key, value, ordinal);
+        if (batch && encoder)
+          for (const [key, value] of rows) addRow(batch, encoder, id, key, value, ordinal);
       }
     }
     const reducers = reducersOfGroup({
@@ -100,8 +134,13 @@ export class TryEngine {
       strict: false,
       js: () => this.#runner(remarks),
     });
-    const store = await Store.create(new MemoryStorage(), { state: new Uint8Array(0), reducers: reducers.byName });
-    const changes = new Map(trees.map((tree, i) => [viewTreeName(tree.number), opsOf(tree, batches[i])] as const));
+    const store = await Store.create(new MemoryStorage(), {
+      state: new Uint8Array(0),
+      reducers: reducers.byName,
+    });
+    const changes = new Map(
+      trees.map((tree, i) => [viewTreeName(tree.number), opsOf(tree, batches[i])] as const),
+    );
     await store.apply(changes, store.state);
     return new TriedViews(this.design, store, reducers.views as readonly ViewReducer[], remarks);
   }
@@ -117,20 +156,28 @@ export class TryEngine {
       return tree ? treeLabel(tree) : "";
     }
     const source = this.#reduces[fault.index];
-    return trees.flatMap((tree) => tree.reduces).find((reduce) => reduce.source === source)?.name ?? "";
+    return (
+      trees.flatMap((tree) => tree.reduces).find((reduce) => reduce.source === source)?.name ?? ""
+    );
   }
 
   #runner(remarks: Remark[]): JsReduceRunner {
-    const results = (answer: Extract<TryReply, { kind: "reduce" }> | TryDeath, count: number): JsReduceResult[] => {
-      const all = (result: JsReduceResult): JsReduceResult[] => Array.from({ length: count }, () => result);
+    const results = (
+      answer: Extract<TryReply, { kind: "reduce" }> | TryDeath,
+      count: number,
+    ): JsReduceResult[] => {
+      const all = (result: JsReduceResult): JsReduceResult[] =>
+        Array.from({ length: count }, () => result);
       if (answer.kind === "death") return all({ error: answer.error, reason: answer.reason });
-      for (const line of answer.logs) remarks.push({ ...remarkOf(line, undefined), tree: undefined });
+      for (const line of answer.logs)
+        remarks.push({ ...remarkOf(line, undefined), tree: undefined });
       if (!answer.error) return [...answer.results];
       const { id, reason } = answer.error;
       return all(id === "reduce_overflow_error" ? { overflow: reason } : { error: id, reason });
     };
     return {
-      reduce: async (sources, rows) => results(await this.#process.ask({ kind: "reduce", sources, rows }), sources.length),
+      reduce: async (sources, rows) =>
+        results(await this.#process.ask({ kind: "reduce", sources, rows }), sources.length),
       rereduce: async (source, values) =>
         results(await this.#process.ask({ kind: "rereduce", source, values }), 1)[0] ?? "null",
     };
@@ -144,7 +191,12 @@ export class TriedViews {
   readonly #store: Store;
   readonly #reducers: readonly ViewReducer[];
 
-  constructor(design: DesignDocument, store: Store, reducers: readonly ViewReducer[], remarks: readonly Remark[]) {
+  constructor(
+    design: DesignDocument,
+    store: Store,
+    reducers: readonly ViewReducer[],
+    remarks: readonly Remark[],
+  ) {
     this.#design = design;
     this.#store = store;
     this.#reducers = reducers;
@@ -187,13 +239,18 @@ export class TriedViews {
     const tree = location && this.#design.group.trees[location.tree];
     if (!tree) throw new Error(`viewmill bug: no view ${view}`);
     const shape = { hasReduce: location.reduce !== undefined, collation: tree.collation };
-    const query = resolveViewQuery(parseViewQuery([], viewBodyOf(parameters as Record<string, unknown>)), shape);
+    const query = resolveViewQuery(
+      parseViewQuery([], viewBodyOf(parameters as Record<string, unknown>)),
+      shape,
+    );
     const snapshot = this.#store.snapshot();
     const answer = runViewQuery(query, {
       tree: snapshot.tree(viewTreeName(tree.number)),
       collation: tree.collation,
       label: `${this.#design.id}/_view/${view}`,
-      ...(location.reduce === undefined ? {} : { reducer: this.#reducers[location.tree], reduceIndex: location.reduce }),
+      ...(location.reduce === undefined
+        ? {}
+        : { reducer: this.#reducers[location.tree], reduceIndex: location.reduce }),
     });
     return (await answer.object()).rows;
   }
@@ -213,13 +270,23 @@ function remarkOf(line: Logs[number], id: string | undefined): Remark {
   return { kind: "error", id, tree, text: line.name, reason: line.message, stack };
 }
 
-function addRow(batch: EntryBatch, encoder: KeyEncoder, id: string, key: unknown, value: unknown, ordinal: number): void {
+function addRow(
+  batch: EntryBatch,
+  encoder: KeyEncoder,
+  id: string,
+  key: unknown,
+  value: unknown,
+  ordinal: number,
+): void {
   const text = Buffer.from(JSON.stringify(key));
   const sink = new ByteBuffer();
   encoder.encode(text, 0, sink);
   const { exact } = encoder;
   const treeKey = Buffer.concat([sink.take(), Buffer.from(id)]);
-  const entry = encodeRowValue({ keyText: exact ? undefined : text, values: [Buffer.from(JSON.stringify(value))] });
+  const entry = encodeRowValue({
+    keyText: exact ? undefined : text,
+    values: [Buffer.from(JSON.stringify(value))],
+  });
   batch.ensure(treeKey.length + entry.length);
   const start = batch.used;
   batch.bytes.set(treeKey, start);
@@ -234,7 +301,7 @@ function opsOf(tree: ViewTreeSpec, batch: EntryBatch | undefined): TreeOp[] {
   if (!batch) return ops;
   batch.sort();
   const keyAt = (i: number): Uint8Array => batch.bytes.subarray(batch.keyStart(i), batch.keyEnd(i));
-  for (let i = 0; i < batch.length; ) {
+  for (let i = 0; i < batch.length;) {
     const key = keyAt(i);
     let end = i + 1;
     while (end < batch.length && Buffer.compare(keyAt(end), key) === 0) end++;

@@ -38,9 +38,11 @@ export async function readObjects(
     const refuse = (why: string): void => {
       fault ??= new UsageError(`${label}, line ${number}: ${why}: ${shown(text)}`);
     };
-    if (bytes.length > LINE_BYTES_MAX) refuse(`longer than ${LINE_BYTES_MAX} bytes; give large documents with --source FILE`);
+    if (bytes.length > LINE_BYTES_MAX)
+      refuse(`longer than ${LINE_BYTES_MAX} bytes; give large documents with --source FILE`);
     else if (text !== "" && !text.startsWith("{")) refuse("expected a JSON object");
-    if (fault) return;
+    // A line of blanks is no bad one.
+    if (fault || text === "") return;
     // The parser tells of a bad line while it is written.
     parser.once("error", () => {
       refuse("not JSON");
@@ -61,7 +63,8 @@ export async function readObjects(
     }
     if (rest.length > LINE_BYTES_MAX) feed(rest);
   }
-  if (objects < max && rest.some((byte) => byte > 0x20)) feed(Buffer.concat([rest, Buffer.from([LF])]));
+  if (objects < max && rest.some((byte) => byte > 0x20))
+    feed(Buffer.concat([rest, Buffer.from([LF])]));
   if (fault) throw fault;
   const ended = once(parser, "end");
   parser.end();
@@ -70,7 +73,10 @@ export async function readObjects(
 }
 
 /** Prints objects as lines on stdout; `end` resolves when all are handed over. */
-export function objectWriter(output: NodeJS.WritableStream): { write(object: object): void; end(): Promise<void> } {
+export function objectWriter(output: NodeJS.WritableStream): {
+  write(object: object): void;
+  end(): Promise<void>;
+} {
   const printer = ndjson.stringify();
   printer.pipe(output, { end: false });
   return {

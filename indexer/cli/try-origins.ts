@@ -24,6 +24,9 @@ interface Origin {
   readonly base: string;
 }
 
+/** What the name of a method is replaced by to make it a function expression. */
+export const METHOD_PREFIX = "function ";
+
 const LINE_END = /\r\n|[\n\r\u2028\u2029]/;
 
 /** Collects origins while design documents are loaded. */
@@ -51,38 +54,69 @@ export class SourceOrigins {
    * @returns undefined when the function was not found in a file (it was made from a string, say).
    */
   locate(source: string, line: number, column: number): Place | undefined {
-    for (const origin of this.#origins) {
-      if (origin.code === "") continue;
-      // A bundle stands in its function's source, a function in its module's text.
-      const outer = origin.code.indexOf(source);
-      const inner = outer < 0 ? source.indexOf(origin.code) : -1;
-      if (outer < 0 && inner < 0) continue;
-      const start = outer >= 0 ? positionAt(origin.code, outer) : { line: 1, column: 1 };
-      const skipped = inner > 0 ? positionAt(source, inner) : { line: 1, column: 1 };
-      const at = {
-        line: line - skipped.line + start.line,
-        column: line === skipped.line ? column - skipped.column + start.column : column,
-      };
-      return origin.map ? throughMap(origin, origin.map, at) : placeIn(origin.file, origin.code, at);
+    // A method's text has its name where its function expression has the prefix.
+    const method = source.startsWith(METHOD_PREFIX)
+      ? source.slice(METHOD_PREFIX.length)
+      : undefined;
+    for (const text of method === undefined ? [source] : [source, method]) {
+      for (const origin of this.#origins) {
+        const at = positionIn(origin.code, source, text, { line, column });
+        if (at)
+          return origin.map
+            ? throughMap(origin, origin.map, at)
+            : placeIn(origin.file, origin.code, at);
+      }
     }
     return undefined;
   }
 }
 
-function positionAt(text: string, offset: number): { line: number; column: number } {
+interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/**
+ * Where a position in `source` lies in `code`, if one holds the other: a bundle stands in its function's source, a function's `text` (its
+ * source, or the end of it) in its module.
+ */
+function positionIn(
+  code: string,
+  source: string,
+  text: string,
+  { line, column }: Position,
+): Position | undefined {
+  if (code === "") return undefined;
+  const outer = code.indexOf(text);
+  const inner = outer < 0 ? source.indexOf(code) : source.length - text.length;
+  if (inner < 0) return undefined;
+  const start = positionAt(code, Math.max(0, outer));
+  const skipped = positionAt(source, inner);
+  return {
+    line: line - skipped.line + start.line,
+    column: line === skipped.line ? column - skipped.column + start.column : column,
+  };
+}
+
+function positionAt(text: string, offset: number): Position {
   const lines = text.slice(0, offset).split(LINE_END);
   return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
 }
 
-function placeIn(file: string, text: string, { line, column }: { line: number; column: number }): Place {
+function placeIn(file: string, text: string, { line, column }: Position): Place {
   return { file: shown(file), line, column, text: text.split(LINE_END)[line - 1] };
 }
 
-function throughMap(origin: Origin, map: TraceMap, at: { line: number; column: number }): Place | undefined {
+function throughMap(origin: Origin, map: TraceMap, at: Position): Place | undefined {
   const found = originalPositionFor(map, { line: at.line, column: Math.max(0, at.column - 1) });
   if (found.source === null) return undefined;
   const text = sourceContentFor(map, found.source)?.split(LINE_END)[found.line - 1];
-  return { file: shown(resolve(origin.base, found.source)), line: found.line, column: found.column + 1, text };
+  return {
+    file: shown(resolve(origin.base, found.source)),
+    line: found.line,
+    column: found.column + 1,
+    text,
+  };
 }
 
 /** A path as people like to read it. */

@@ -37,7 +37,8 @@ export class TryProcess {
   /** What does not compile. */
   async load(): Promise<Extract<TryReply, { kind: "load" }> | TryDeath> {
     this.#child ??= this.#start();
-    return (await this.#ask({ kind: "load", functions: this.#functions })) as Extract<TryReply, { kind: "load" }> | TryDeath;
+    return (await this.#ask({ kind: "load", functions: this.#functions })) as
+      Extract<TryReply, { kind: "load" }> | TryDeath;
   }
 
   /** Requests are answered in order. A process that died is started again for the next one. */
@@ -83,13 +84,11 @@ export class TryProcess {
       }, timeoutMs);
     });
     const reply = once(child, "message", { signal }).then(([message]) => message as TryReply);
-    const exit = once(child, "exit", { signal }).then(
-      ([code, name]): TryDeath => ({
-        kind: "death",
-        error: "crash",
-        reason: `took its process down (${name === null ? `exit code ${String(code)}` : String(name)}), as when memory runs out`,
-      }),
-    );
+    const exit = once(child, "exit", { signal }).then(([code, name]): TryDeath => ({
+      kind: "death",
+      error: "crash",
+      reason: `took its process down (${name === null ? `exit code ${String(code)}` : String(name)}), as when memory runs out`,
+    }));
     for (const promise of [reply, exit]) promise.catch(() => undefined);
     child.send(request);
     try {

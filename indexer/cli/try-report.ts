@@ -22,12 +22,25 @@ export type LocatedFault = CompileFault & { readonly view: string; readonly sour
 type Print = (line: string) => void;
 
 function cell(value: unknown): string {
-  return JSON.stringify(value) ?? "";
+  return JSON.stringify(value ?? null);
 }
 
 /** A place in a function that stands in no file, or none that is known. */
-function placeOf(origins: SourceOrigins, source: string, label: string, line: number, column: number): Place {
-  return origins.locate(source, line, column) ?? { file: label, line, column, text: source.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1] };
+function placeOf(
+  origins: SourceOrigins,
+  source: string,
+  label: string,
+  line: number,
+  column: number,
+): Place {
+  return (
+    origins.locate(source, line, column) ?? {
+      file: label,
+      line,
+      column,
+      text: source.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1],
+    }
+  );
 }
 
 interface ShownError {
@@ -40,18 +53,28 @@ interface ShownError {
 }
 
 /** What does not compile, as people read it. */
-export function compileErrors(faults: readonly LocatedFault[], origins: SourceOrigins): ShownError[] {
+export function compileErrors(
+  faults: readonly LocatedFault[],
+  origins: SourceOrigins,
+): ShownError[] {
   return faults.map(({ kind, view, source, error }) => ({
     view,
     error: "compilation_error",
     reason: error.message,
     stack: [],
-    at: error.line === undefined ? undefined : placeOf(origins, source, `views.${view}.${kind}`, error.line, error.column ?? 1),
+    at:
+      error.line === undefined
+        ? undefined
+        : placeOf(origins, source, `views.${view}.${kind}`, error.line, error.column ?? 1),
   }));
 }
 
 /** An error of a map or reduce function, with its stack in the author's files. */
-export function runtimeError(remark: Remark, design: DesignDocument, origins: SourceOrigins): ShownError {
+export function runtimeError(
+  remark: Remark,
+  design: DesignDocument,
+  origins: SourceOrigins,
+): ShownError {
   const tree = remark.tree === undefined ? undefined : design.group.trees[remark.tree];
   const view = tree && treeLabel(tree);
   const places = remark.stack.map((frame) => ({
@@ -86,13 +109,22 @@ export async function reportViews(
 ): Promise<number> {
   const results: ViewResult[] = [];
   for (const view of options.views) {
-    const grouped = options.group === undefined ? [] : await tried.grouped(view, options.group === "exact" ? undefined : options.group);
-    results.push({ view, rows: await tried.rows(view), reduced: await tried.reduced(view), grouped });
+    const grouped =
+      options.group === undefined
+        ? []
+        : await tried.grouped(view, options.group === "exact" ? undefined : options.group);
+    results.push({
+      view,
+      rows: await tried.rows(view),
+      reduced: await tried.reduced(view),
+      grouped,
+    });
   }
   const shownTrees = new Set(options.views.map((view) => design.views.get(view)?.tree));
   const remarks = tried.remarks.filter(({ tree }) => tree === undefined || shownTrees.has(tree));
   if (options.json) await printJson(results, remarks, design, origins);
-  else await printText(results, remarks, design, origins, (line) => process.stdout.write(`${line}\n`));
+  else
+    await printText(results, remarks, design, origins, (line) => process.stdout.write(`${line}\n`));
   return remarks.filter(({ kind }) => kind === "error").length;
 }
 
@@ -130,9 +162,14 @@ async function printText(
     }
     print("");
   }
-  for (const remark of remarks.filter(({ kind }) => kind === "log")) print(`log  ${whoOf(remark, design)}: ${remark.text}`);
+  for (const remark of remarks.filter(({ kind }) => kind === "log"))
+    print(`log  ${whoOf(remark, design)}: ${remark.text}`);
   for (const remark of remarks.filter(({ kind }) => kind === "error"))
-    for (const line of errorLines(runtimeError(remark, design, origins), `error  ${whoOf(remark, design)}`)) print(line);
+    for (const line of errorLines(
+      runtimeError(remark, design, origins),
+      `error  ${whoOf(remark, design)}`,
+    ))
+      print(line);
 }
 
 function whoOf({ id, tree }: Remark, design: DesignDocument): string {
@@ -150,7 +187,8 @@ async function printJson(
   const out = objectWriter(process.stdout);
   for (const { view, rows, reduced, grouped } of results) {
     for (const row of rows) out.write({ kind: "row", view, ...row });
-    for (const { key, value, error } of grouped) out.write({ kind: "group", view, key, value, error });
+    for (const { key, value, error } of grouped)
+      out.write({ kind: "group", view, key, value, error });
     if (reduced) out.write({ kind: "reduced", view, value: reduced.value, error: reduced.error });
   }
   for (const remark of remarks) {
@@ -163,7 +201,10 @@ async function printJson(
 }
 
 /** Prints errors that keep the views from running at all. */
-export async function reportCompileErrors(errors: readonly ShownError[], json: boolean): Promise<void> {
+export async function reportCompileErrors(
+  errors: readonly ShownError[],
+  json: boolean,
+): Promise<void> {
   if (json) {
     const out = objectWriter(process.stdout);
     for (const error of errors) out.write({ kind: "error", ...error });
@@ -171,5 +212,7 @@ export async function reportCompileErrors(errors: readonly ShownError[], json: b
     return;
   }
   for (const error of errors)
-    process.stderr.write(`${errorLines(error, error.view === undefined ? "error" : `error  view ${error.view}`).join("\n")}\n`);
+    process.stderr.write(
+      `${errorLines(error, error.view === undefined ? "error" : `error  view ${error.view}`).join("\n")}\n`,
+    );
 }

@@ -3,7 +3,13 @@
 import type { Sample } from "./try-engine.js";
 import { UsageError } from "./exit.js";
 import { readObjects } from "./try-ndjson.js";
-import { FileRangeReader, malformedLine, memberText, openSource, type Chunk } from "../sources/index.js";
+import {
+  FileRangeReader,
+  malformedLine,
+  memberText,
+  openSource,
+  type Chunk,
+} from "../sources/index.js";
 
 export interface SampleOptions {
   /** As on the command line; undefined or `-` is stdin. */
@@ -23,23 +29,39 @@ const LF = 0x0a;
  */
 export async function readSamples(options: SampleOptions): Promise<Sample[]> {
   const { source, ids } = options;
-  const samples = source === undefined || source === "-" ? await fromStdin(options) : await fromSource(source, options);
+  const samples =
+    source === undefined || source === "-"
+      ? await fromStdin(options)
+      : await fromSource(source, options);
   const missing = ids.filter((id) => !samples.some((sample) => sample.id === id));
-  if (missing.length > 0) throw new UsageError(`no document ${missing.join(", ")} in ${source ?? "stdin"}`);
+  if (missing.length > 0)
+    throw new UsageError(`no document ${missing.join(", ")} in ${source ?? "stdin"}`);
   return samples;
 }
 
 async function fromStdin({ limit, ids, idField }: SampleOptions): Promise<Sample[]> {
-  if (process.stdin.isTTY) throw new UsageError("nothing to try the views on: name a source with --source, or pipe documents in, one a line");
-  const documents = await readObjects(process.stdin as AsyncIterable<Uint8Array>, "stdin", ids.length > 0 ? Number.POSITIVE_INFINITY : limit);
+  if (process.stdin.isTTY)
+    throw new UsageError(
+      "nothing to try the views on: name a source with --source, or pipe documents in, one a line",
+    );
+  const documents = await readObjects(
+    process.stdin as AsyncIterable<Uint8Array>,
+    "stdin",
+    ids.length > 0 ? Number.POSITIVE_INFINITY : limit,
+  );
   return samplesOf(documents, idField).filter(({ id }) => ids.length === 0 || ids.includes(id));
 }
 
 /** Documents as samples; those without an id are numbered. */
-export function samplesOf(documents: readonly Record<string, unknown>[], idField = "_id"): Sample[] {
+export function samplesOf(
+  documents: readonly Record<string, unknown>[],
+  idField = "_id",
+): Sample[] {
   return documents.map((document, i) => {
     const id = document[idField];
-    return typeof id === "string" ? { id, json: JSON.stringify(document) } : numbered(document, String(i + 1));
+    return typeof id === "string"
+      ? { id, json: JSON.stringify(document) }
+      : numbered(document, String(i + 1));
   });
 }
 
@@ -67,22 +89,34 @@ async function fromSource(spec: string, { limit, ids, idField }: SampleOptions):
   }
 }
 
-function* samplesIn(chunk: Chunk, data: Uint8Array, label: string, idField: string): Generator<Sample> {
-  for (let start = 0; start < data.length; ) {
+function* samplesIn(
+  chunk: Chunk,
+  data: Uint8Array,
+  label: string,
+  idField: string,
+): Generator<Sample> {
+  for (let start = 0; start < data.length;) {
     const end = data.indexOf(LF, start) < 0 ? data.length : data.indexOf(LF, start);
     const line = data.subarray(start, end);
     if (line.some((byte) => byte > 0x20)) {
-      const fail = (problem: string): Error => malformedLine(data, start, end, problem, { label, firstLine: chunk.firstLine });
-      const sample = chunk.format === "changes" ? ofChange(line, fail) : ofDocument(line, idField, fail);
+      const fail = (problem: string): Error =>
+        malformedLine(data, start, end, problem, { label, firstLine: chunk.firstLine });
+      const sample =
+        chunk.format === "changes" ? ofChange(line, fail) : ofDocument(line, idField, fail);
       if (sample && !sample.id.startsWith("_design/")) yield sample;
     }
     start = end + 1;
   }
 }
 
-function ofDocument(line: Uint8Array, idField: string, fail: (problem: string) => Error): Sample | undefined {
+function ofDocument(
+  line: Uint8Array,
+  idField: string,
+  fail: (problem: string) => Error,
+): Sample | undefined {
   const id = text(line, idField, fail);
-  if (id === undefined) throw fail(`no string "${idField}"; name the member that holds the id with --id-field`);
+  if (id === undefined)
+    throw fail(`no string "${idField}"; name the member that holds the id with --id-field`);
   if (memberText(line, "_deleted") === "true") return undefined;
   return { id, json: Buffer.from(line).toString("utf8") };
 }
@@ -94,7 +128,11 @@ function ofChange(line: Uint8Array, fail: (problem: string) => Error): Sample | 
   return memberText(line, "deleted") === "true" || json === undefined ? undefined : { id, json };
 }
 
-function text(line: Uint8Array, name: string, fail: (problem: string) => Error): string | undefined {
+function text(
+  line: Uint8Array,
+  name: string,
+  fail: (problem: string) => Error,
+): string | undefined {
   const raw = memberText(line, name);
   if (raw === undefined) return undefined;
   try {

@@ -31,7 +31,11 @@ export function tellFiles(files: Iterable<string>): void {
  * @param argv - the command without `--watch`.
  * @param first - files to watch even if the first run cannot tell any.
  */
-export async function watchRuns(argv: readonly string[], first: readonly string[], quiet: boolean): Promise<void> {
+export async function watchRuns(
+  argv: readonly string[],
+  first: readonly string[],
+  quiet: boolean,
+): Promise<void> {
   const program = process.argv[1] ?? "";
   const watchers = new Map<string, FSWatcher>();
   const files = new Set(first);
@@ -43,7 +47,12 @@ export async function watchRuns(argv: readonly string[], first: readonly string[
       if (watchers.has(folder) || !existsSync(folder)) continue;
       const watcher = watch(folder, (_event, name) => {
         // A folder of views is a dependency too: a new file in it may be a new function.
-        if (name === null || files.has(`${folder}/${name}`) || (files.has(folder) && !name.startsWith("."))) again();
+        if (
+          name === null ||
+          files.has(`${folder}/${name}`) ||
+          (files.has(folder) && !name.startsWith("."))
+        )
+          again();
       });
       watcher.on("error", () => {
         watchers.delete(folder);
@@ -53,7 +62,11 @@ export async function watchRuns(argv: readonly string[], first: readonly string[
   };
   const run = (): void => {
     child?.kill("SIGKILL");
-    const started = fork(program, [...argv], { stdio: "inherit", execArgv: process.execArgv, env: { ...process.env, [WATCHED]: "1" } });
+    const started = fork(program, [...argv], {
+      stdio: "inherit",
+      execArgv: process.execArgv,
+      env: { ...process.env, [WATCHED]: "1" },
+    });
     child = started;
     started.on("message", (message: WatchMessage) => {
       for (const file of message.files) files.add(file);
@@ -63,7 +76,10 @@ export async function watchRuns(argv: readonly string[], first: readonly string[
       if (child !== started || ended) return;
       child = undefined;
       observe();
-      if (!quiet) process.stderr.write(`viewmill: watching ${[...watchers.keys()].map((folder) => basename(folder)).join(", ")} …\n`);
+      if (!quiet)
+        process.stderr.write(
+          `viewmill: watching ${[...watchers.keys()].map((folder) => basename(folder)).join(", ")} …\n`,
+        );
     });
   };
   const again = (): void => {

@@ -1,6 +1,6 @@
 // `viewmill try`: runs a design document's views over a few documents and shows what comes out, or runs the views' own examples.
 
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 
 import { loadDesignFile } from "./design-files.js";
 import { EXIT, UsageError } from "./exit.js";
@@ -11,6 +11,7 @@ import { shown, SourceOrigins } from "./try-origins.js";
 import { compileErrors, reportCompileErrors, reportViews } from "./try-report.js";
 import { readSamples } from "./try-samples.js";
 import { tellFiles, watchRuns } from "./try-watch.js";
+import type { IndexerError } from "../errors.js";
 import { parseDesignDocument, type DesignDocument } from "../views/design-document.js";
 
 export interface TryFlags {
@@ -34,8 +35,16 @@ export interface TryFlags {
 export async function tryViews(argv: readonly string[], flags: TryFlags): Promise<number> {
   if (flags.watch) {
     if (flags.test === undefined && (flags.source === undefined || flags.source === "-"))
-      throw new UsageError("--watch reads its documents again and again: name a source with --source, or examples with --test");
-    const local = [flags.ddoc, flags.test, /^(https?|pouchdb):/.test(flags.source ?? "") ? undefined : flags.source?.replace(/^changes:/, "")];
+      throw new UsageError(
+        "--watch reads its documents again and again: name a source with --source, or examples with --test",
+      );
+    const local = [
+      flags.ddoc,
+      flags.test,
+      /^(https?|pouchdb):/.test(flags.source ?? "")
+        ? undefined
+        : flags.source?.replace(/^changes:/, ""),
+    ];
     await watchRuns(
       argv.filter((arg) => arg !== "--watch"),
       local.filter((path) => path !== undefined).map((path) => resolve(path)),
@@ -59,15 +68,26 @@ async function run(flags: TryFlags, origins: SourceOrigins): Promise<number> {
   const views = viewsOf(design, flags.view ?? []);
   const engine = new TryEngine(design, { timeoutMs: flags.timeout, heapMb: flags.heap });
   try {
-    const faults = (await engine.compile()).filter((fault) => views.includes(fault.view) || flags.view === undefined);
+    const faults = (await engine.compile()).filter(
+      (fault) => views.includes(fault.view) || flags.view === undefined,
+    );
     if (faults.length > 0) {
       await reportCompileErrors(compileErrors(faults, origins), json);
       return EXIT.failed;
     }
     if (flags.test !== undefined) return await runTests(flags.test, engine, flags, origins);
-    const samples = await readSamples({ source: flags.source, limit: flags.limit, ids: flags.id ?? [], idField: flags.idField });
+    const samples = await readSamples({
+      source: flags.source,
+      limit: flags.limit,
+      ids: flags.id ?? [],
+      idField: flags.idField,
+    });
     const tried = await engine.map(samples);
-    const errors = await reportViews(tried, design, origins, { views, group: flags.group === true ? "exact" : flags.group, json });
+    const errors = await reportViews(tried, design, origins, {
+      views,
+      group: flags.group === true ? "exact" : flags.group,
+      json,
+    });
     if (!flags.quiet && !json)
       process.stderr.write(
         `tried ${views.length} view${views.length === 1 ? "" : "s"} on ${samples.length} document${samples.length === 1 ? "" : "s"}${errors > 0 ? `: ${errors} error${errors === 1 ? "" : "s"}` : ""}\n`,
@@ -79,7 +99,11 @@ async function run(flags: TryFlags, origins: SourceOrigins): Promise<number> {
 }
 
 /** Undefined, after saying why, when the author's code cannot be bundled. */
-async function loadDesign(path: string, origins: SourceOrigins, json: boolean): Promise<DesignDocument | undefined> {
+async function loadDesign(
+  path: string,
+  origins: SourceOrigins,
+  json: boolean,
+): Promise<DesignDocument | undefined> {
   let document: object;
   try {
     document = await loadDesignFile(path, origins);
@@ -112,19 +136,35 @@ interface BundleError {
 
 /** What esbuild says of the author's files. */
 function bundleErrors(error: unknown): BundleError[] {
-  const errors = causesOf(error).flatMap((cause) => (Array.isArray(cause["errors"]) ? (cause["errors"] as unknown[]) : []));
-  return errors.flatMap((entry) => {
-    const { text, location } = entry as { text: string; location: Omit<BundleError, "text"> | null };
+  const errors = causesOf(error).flatMap((cause) =>
+    Array.isArray(cause["errors"]) ? (cause["errors"] as unknown[]) : [],
+  );
+  const entry = (error as Partial<IndexerError>).details?.file ?? "";
+  return errors.flatMap((told) => {
+    const { text, location } = told as { text: string; location: Omit<BundleError, "text"> | null };
     // esbuild counts columns from 0, in bytes of the line.
     if (!location) return [];
-    const column = Buffer.from(location.lineText).subarray(0, location.column).toString("utf8").length + 1;
-    return [{ text, file: resolve(location.file), line: location.line, column, lineText: location.lineText }];
+    const column =
+      Buffer.from(location.lineText).subarray(0, location.column).toString("utf8").length + 1;
+    return [
+      {
+        text,
+        file: resolve(dirname(entry), location.file),
+        line: location.line,
+        column,
+        lineText: location.lineText,
+      },
+    ];
   });
 }
 
 function causesOf(error: unknown): Record<string, unknown>[] {
   const causes: Record<string, unknown>[] = [];
-  for (let cause = error; typeof cause === "object" && cause !== null; cause = (cause as { cause?: unknown }).cause)
+  for (
+    let cause = error;
+    typeof cause === "object" && cause !== null;
+    cause = (cause as { cause?: unknown }).cause
+  )
     causes.push(cause as Record<string, unknown>);
   return causes;
 }
@@ -132,11 +172,18 @@ function causesOf(error: unknown): Record<string, unknown>[] {
 function viewsOf(design: DesignDocument, chosen: readonly string[]): string[] {
   const all = [...design.views.keys()];
   if (all.length === 0) throw new UsageError(`${design.id} has no views`);
-  for (const view of chosen) if (!all.includes(view)) throw new UsageError(`there is no view ${view}; there are ${all.join(", ")}`);
+  for (const view of chosen)
+    if (!all.includes(view))
+      throw new UsageError(`there is no view ${view}; there are ${all.join(", ")}`);
   return chosen.length > 0 ? [...chosen] : all;
 }
 
-async function runTests(path: string, engine: TryEngine, flags: TryFlags, origins: SourceOrigins): Promise<number> {
+async function runTests(
+  path: string,
+  engine: TryEngine,
+  flags: TryFlags,
+  origins: SourceOrigins,
+): Promise<number> {
   const examples = await loadExamples(path, origins);
   const out = flags.json ? objectWriter(process.stdout) : undefined;
   let failed = 0;
@@ -150,7 +197,7 @@ async function runTests(path: string, engine: TryEngine, flags: TryFlags, origin
     }
   }
   await out?.end();
-  if (!flags.quiet && !flags.json) process.stderr.write(`${examples.length - failed} of ${examples.length} examples hold\n`);
+  if (!flags.quiet && !flags.json)
+    process.stderr.write(`${examples.length - failed} of ${examples.length} examples hold\n`);
   return failed === 0 ? EXIT.done : EXIT.failed;
 }
-

@@ -16,12 +16,17 @@ function number(value: number): string {
 
 async function designsBySignature(index: ViewIndex): Promise<Map<string, string[]>> {
   const names = new Map<string, string[]>();
-  for (const [id, signature] of await index.signatures()) names.set(signature, [...(names.get(signature) ?? []), id]);
+  for (const [id, signature] of await index.signatures())
+    names.set(signature, [...(names.get(signature) ?? []), id]);
   return names;
 }
 
 /** Exit 1 when there is any fault. Needs no lock: a writer may be at work. */
-export async function verify(dir: string, ddoc: string | undefined, flags: CommonFlags): Promise<number> {
+export async function verify(
+  dir: string,
+  ddoc: string | undefined,
+  flags: CommonFlags,
+): Promise<number> {
   const abort = new AbortController();
   const stop = (): void => {
     abort.abort();
@@ -34,16 +39,24 @@ export async function verify(dir: string, ddoc: string | undefined, flags: Commo
     const reports = await index.verify(ddoc, { signal: abort.signal });
     const faults = reports.reduce((sum, report) => sum + report.faults.length, 0);
     if (flags.json) {
-      const files = reports.map(({ state: _state, ...report }) => ({ designDocuments: names.get(report.signature), ...report }));
+      const files = reports.map((report) => ({
+        ...report,
+        designDocuments: names.get(report.signature),
+        state: undefined,
+      }));
       print(JSON.stringify({ ok: faults === 0, files }));
       return faults === 0 ? EXIT.done : EXIT.failed;
     }
     for (const report of reports) {
       const rows = report.trees.reduce((sum, tree) => sum + tree.entries, 0);
       print(`${(names.get(report.signature) ?? []).join(", ")}  ${report.file}`);
-      for (const { offset, tree, what } of report.faults) print(`  fault at byte ${offset}${tree === undefined ? "" : ` in ${tree}`}: ${what}`);
+      for (const { offset, tree, what } of report.faults)
+        print(`  fault at byte ${offset}${tree === undefined ? "" : ` in ${tree}`}: ${what}`);
       for (const note of report.notes) print(`  note: ${note}`);
-      if (report.faults.length === 0) print(`  sound: ${number(rows)} entries in ${report.trees.length} trees, ${number(report.liveBytes)} bytes`);
+      if (report.faults.length === 0)
+        print(
+          `  sound: ${number(rows)} entries in ${report.trees.length} trees, ${number(report.liveBytes)} bytes`,
+        );
     }
     if (faults > 0 && !flags.quiet)
       process.stderr.write(
@@ -57,7 +70,10 @@ export async function verify(dir: string, ddoc: string | undefined, flags: Commo
   }
 }
 
-interface TreesOfFile extends Pick<VerifyReport, "trees" | "fileBytes" | "liveBytes" | "deadBytes"> {
+interface TreesOfFile extends Pick<
+  VerifyReport,
+  "trees" | "fileBytes" | "liveBytes" | "deadBytes"
+> {
   readonly designDocuments: readonly string[];
   readonly file: string;
 }
@@ -76,22 +92,49 @@ export async function treeInfo(dir: string, flags: CommonFlags): Promise<number>
       const report = await verifyStore(file, { reducers: () => undefined });
       faults += report.faults.length;
       const { trees, fileBytes, liveBytes, deadBytes } = report;
-      files.push({ designDocuments: names.get(signature) ?? [], file, trees, fileBytes, liveBytes, deadBytes });
+      files.push({
+        designDocuments: names.get(signature) ?? [],
+        file,
+        trees,
+        fileBytes,
+        liveBytes,
+        deadBytes,
+      });
     }
   } finally {
     await index.close();
   }
   if (flags.json) print(JSON.stringify({ files }));
   else for (const file of files) await printFile(file);
-  if (faults > 0 && !flags.quiet) process.stderr.write(`viewmill: nodes are damaged: see  viewmill verify ${dir}\n`);
+  if (faults > 0 && !flags.quiet)
+    process.stderr.write(`viewmill: nodes are damaged: see  viewmill verify ${dir}\n`);
   return EXIT.done;
 }
 
-async function printFile({ designDocuments, file, trees, fileBytes, liveBytes, deadBytes }: TreesOfFile): Promise<void> {
+async function printFile({
+  designDocuments,
+  file,
+  trees,
+  fileBytes,
+  liveBytes,
+  deadBytes,
+}: TreesOfFile): Promise<void> {
   print(`${designDocuments.join(", ")}  ${file}`);
-  print(`${number(fileBytes)} bytes, ${number(liveBytes)} live, ${number(deadBytes)} dead (${Math.round((deadBytes * 100) / Math.max(1, fileBytes))} %)`);
+  print(
+    `${number(fileBytes)} bytes, ${number(liveBytes)} live, ${number(deadBytes)} dead (${Math.round((deadBytes * 100) / Math.max(1, fileBytes))} %)`,
+  );
   await printTable(
-    ["tree", "depth", "inner nodes", "leaves", "rows", "entries", "fill %", "live bytes", "values out of line"],
+    [
+      "tree",
+      "depth",
+      "inner nodes",
+      "leaves",
+      "rows",
+      "entries",
+      "fill %",
+      "live bytes",
+      "values out of line",
+    ],
     trees.map((tree) => [
       tree.name,
       String(tree.depth),

@@ -83,7 +83,9 @@ export class Compactions {
     if (running) return running.done;
     const abort = new AbortController();
     const signal = options.signal ? AbortSignal.any([options.signal, abort.signal]) : abort.signal;
-    const done = this.#compact(group, signal, options.onProgress).finally(() => this.#running.delete(signature));
+    const done = this.#compact(group, signal, options.onProgress).finally(() =>
+      this.#running.delete(signature),
+    );
     this.#running.set(signature, { abort, done });
     return done;
   }
@@ -130,9 +132,12 @@ export class Compactions {
       compaction = new Compaction(source, target, {
         reducers,
         signal,
-        onProgress: ({ rowsDone, rowsTotal }) => onProgress?.({ signature, phase: "copy", rows: rowsDone, rowsTotal }),
+        onProgress: ({ rowsDone, rowsTotal }) =>
+          onProgress?.({ signature, phase: "copy", rows: rowsDone, rowsTotal }),
       });
-      await copyAndCatchUp(compaction, (rows) => onProgress?.({ signature, phase: "catch-up", rows, rowsTotal: rows }));
+      await copyAndCatchUp(compaction, (rows) =>
+        onProgress?.({ signature, phase: "catch-up", rows, rowsTotal: rows }),
+      );
       await target.commit({ sync: true });
       bytesBefore = source.stats().fileBytes;
       closed = await switchOver(group, compaction, target, path, () => {
@@ -144,7 +149,12 @@ export class Compactions {
       rmSync(path, { force: true });
       release();
       if (!signal.aborted) throw error;
-      throw new IndexerError("INDEXER_ABORTED", "the compaction was stopped; the index is as it was", {}, { cause: error });
+      throw new IndexerError(
+        "INDEXER_ABORTED",
+        "the compaction was stopped; the index is as it was",
+        {},
+        { cause: error },
+      );
     }
     compaction.close();
     release();
@@ -158,7 +168,10 @@ export class Compactions {
   }
 }
 
-async function copyAndCatchUp(compaction: Compaction, onApplied: (operations: number) => void): Promise<void> {
+async function copyAndCatchUp(
+  compaction: Compaction,
+  onApplied: (operations: number) => void,
+): Promise<void> {
   await compaction.copy();
   let applied = 0;
   for (let round = 0; round < ROUNDS_MAX; round++) {
@@ -190,7 +203,9 @@ function remove(path: string, onWarning: (message: string) => void): void {
     rmSync(path, { force: true });
   } catch (error) {
     // Somebody else may have it open, where that hinders: the next one to open the directory tries again.
-    onWarning(`${path} is no longer needed and could not be removed yet: ${(error as Error).message}`);
+    onWarning(
+      `${path} is no longer needed and could not be removed yet: ${(error as Error).message}`,
+    );
   }
 }
 
@@ -205,7 +220,8 @@ export function removeStaleGenerations(dir: string, manifest: Manifest): string[
   for (const name of readdirSync(dir)) {
     const [, signature = "", generation] = /^([0-9a-f]{32})\.(\d+)\.vmx$/.exec(name) ?? [];
     const current = manifest.groups[signature]?.generation;
-    const stale = current === undefined ? name === "viewmill.json.new" : String(current) !== generation;
+    const stale =
+      current === undefined ? name === "viewmill.json.new" : String(current) !== generation;
     if (!stale) continue;
     try {
       rmSync(join(dir, name), { force: true });

@@ -112,7 +112,7 @@ export class GroupIndex {
       store = await Store.create(path, { state: encodeState(emptyState(spec)), reducers, cache });
     else throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, { file: path });
     const group = new GroupIndex(spec, reducersHere, new GroupFile(path, store));
-    const { format, collation } = group.state;
+    const { format, collation } = group.state as { readonly format: number; readonly collation: number };
     if (format > 1 || collation > COLLATION_VERSION) {
       await store.close();
       throw new IndexerError(

@@ -9,8 +9,23 @@
 
 import { isUtf8 } from "node:buffer";
 
-import { Store, verifyStore, type Bytes, type Fault, type Reducer, type Snapshot, type VerifyReport } from "../../btree/index.js";
-import { COLLATION_VERSION, decodeKey, encodeKeyText, isCollationKnown, keyEnd, type CollationKind } from "../collation/index.js";
+import {
+  Store,
+  verifyStore,
+  type Bytes,
+  type Fault,
+  type Reducer,
+  type Snapshot,
+  type VerifyReport,
+} from "../../btree/index.js";
+import {
+  COLLATION_VERSION,
+  decodeKey,
+  encodeKeyText,
+  isCollationKnown,
+  keyEnd,
+  type CollationKind,
+} from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import { ContentHasher } from "../sources/index.js";
 import type { ViewGroupSpec } from "./design-document.js";
@@ -66,8 +81,11 @@ export async function verifyGroup(options: VerifyGroupOptions): Promise<VerifyRe
   try {
     const lookup = new LookupCheck(spec, store.snapshot());
     const counterparts: Fault[] = [];
-    const second = await pass({ ...options, onProgress: undefined, signal }, (tree, key, value) => lookup.check(tree, key, value));
-    for (const fault of second?.faults ?? []) if (!sameFault(fault, first.faults)) counterparts.push(fault);
+    const second = await pass({ ...options, onProgress: undefined, signal }, (tree, key, value) =>
+      lookup.check(tree, key, value),
+    );
+    for (const fault of second?.faults ?? [])
+      if (!sameFault(fault, first.faults)) counterparts.push(fault);
     return { ...first, faults: [...faults, ...counterparts] };
   } finally {
     await store.close();
@@ -100,7 +118,13 @@ async function pass(
       ...(onProgress ? { onProgress } : {}),
     });
   } catch (error) {
-    if (signal?.aborted) throw new IndexerError("INDEXER_ABORTED", "the verification was stopped", {}, { cause: error });
+    if (signal?.aborted)
+      throw new IndexerError(
+        "INDEXER_ABORTED",
+        "the verification was stopped",
+        {},
+        { cause: error },
+      );
     if ((error as { code?: string }).code === "BTREE_NOT_FOUND") return undefined;
     throw error;
   }
@@ -108,7 +132,9 @@ async function pass(
 
 function missingFile(path: string): VerifyReport {
   return {
-    faults: [{ offset: 0, tree: undefined, what: `${path} does not exist, though the directory names it` }],
+    faults: [
+      { offset: 0, tree: undefined, what: `${path} does not exist, though the directory names it` },
+    ],
     notes: [],
     commit: undefined,
     state: undefined,
@@ -120,7 +146,10 @@ function missingFile(path: string): VerifyReport {
 }
 
 function sameFault(fault: Fault, among: readonly Fault[]): boolean {
-  return among.some(({ offset, tree, what }) => offset === fault.offset && tree === fault.tree && what === fault.what);
+  return among.some(
+    ({ offset, tree, what }) =>
+      offset === fault.offset && tree === fault.tree && what === fault.what,
+  );
 }
 
 function stateFaults(state: Bytes | undefined, spec: ViewGroupSpec): Fault[] {
@@ -203,22 +232,27 @@ class EntryCheck {
     for (const { tree, key } of emittedKeys(entry)) {
       const rows = this.#rows[tree];
       if (rows) rows.named.add(this.#hash(key, id));
-      else fault = `document ${nameOf(id)} lists a key of tree ${tree}, which the group does not have`;
+      else
+        fault = `document ${nameOf(id)} lists a key of tree ${tree}, which the group does not have`;
     }
     return fault;
   }
 
   #error(key: Bytes, value: Bytes): string | undefined {
     const id = key.subarray(0, -ERROR_KEY_TAIL);
-    if (key.length < ERROR_KEY_TAIL || key[id.length] !== 0xff) return "the key of the error record breaks the format";
+    if (key.length < ERROR_KEY_TAIL || key[id.length] !== 0xff)
+      return "the key of the error record breaks the format";
     const name = Buffer.from(id).toString("utf8");
     // Records of one document follow each other.
     if (name !== this.#lastFailing || name === "") this.#failing.found.add(this.#hash(id));
     this.#lastFailing = name;
     const number = ((key[id.length + 1] as number) << 8) | (key[id.length + 2] as number);
-    if (number !== ERROR_NO_TREE && !this.#rows[number]) return `an error record of tree ${number}, which the group does not have`;
+    if (number !== ERROR_NO_TREE && !this.#rows[number])
+      return `an error record of tree ${number}, which the group does not have`;
     const record = JSON.parse(Buffer.from(value).toString("utf8")) as Partial<DocumentError>;
-    return record.id === name ? undefined : `the error record of document ${nameOf(id)} names another one`;
+    return record.id === name
+      ? undefined
+      : `the error record of document ${nameOf(id)} names another one`;
   }
 
   #hash(a: Bytes, b?: Bytes): ContentHasher {
@@ -268,14 +302,19 @@ class LookupCheck {
     if (missing.length > 0) return `document ${nameOf(id)} has no row for ${missing.join(", ")}`;
     if ((idFlags(entry) & ID_ERRORS) === 0) return undefined;
     const recorded = has(() => this.#errors.slices(errorRange(id)).next().done !== true);
-    return recorded ? undefined : `document ${nameOf(id)} is flagged as failing and has no error record`;
+    return recorded
+      ? undefined
+      : `document ${nameOf(id)} is flagged as failing and has no error record`;
   }
 
   #error(key: Bytes): string | undefined {
     const id = key.subarray(0, -ERROR_KEY_TAIL);
     const entry = this.#ids.get(id);
-    if (!entry) return `the error record of document ${nameOf(id)}, which the id tree does not have`;
-    return idFlags(entry) & ID_ERRORS ? undefined : `an error record of document ${nameOf(id)}, which is not flagged as failing`;
+    if (!entry)
+      return `the error record of document ${nameOf(id)}, which the id tree does not have`;
+    return idFlags(entry) & ID_ERRORS
+      ? undefined
+      : `an error record of document ${nameOf(id)}, which is not flagged as failing`;
   }
 
   #row(tree: number, key: Bytes): string | undefined {
@@ -285,13 +324,17 @@ class LookupCheck {
     const entry = this.#ids.get(id);
     if (!entry) return `${row}, which the id tree does not have`;
     const collationKey = key.subarray(0, end);
-    const listed = emittedKeys(entry).some((item) => item.tree === tree && Buffer.compare(item.key, collationKey) === 0);
+    const listed = emittedKeys(entry).some(
+      (item) => item.tree === tree && Buffer.compare(item.key, collationKey) === 0,
+    );
     return listed ? undefined : `${row}, which its id entry does not list`;
   }
 
   #labelOf(tree: number): string {
     const spec = this.#spec.trees[tree];
-    return spec ? [...spec.mapOnly, ...spec.reduces.map(({ name }) => name)].join("+") : String(tree);
+    return spec
+      ? [...spec.mapOnly, ...spec.reduces.map(({ name }) => name)].join("+")
+      : String(tree);
   }
 
   #keyText(tree: number, key: Bytes): string {
@@ -312,7 +355,12 @@ function has(look: () => boolean): boolean {
   }
 }
 
-function rowFault(collation: CollationKind, version: number, key: Bytes, value: Bytes): string | undefined {
+function rowFault(
+  collation: CollationKind,
+  version: number,
+  key: Bytes,
+  value: Bytes,
+): string | undefined {
   const end = keyEnd(collation, key, 0);
   if (end > key.length) return "the row's key breaks the format";
   if (!isUtf8(key.subarray(end))) return "the row's document id is not UTF-8";
@@ -320,7 +368,8 @@ function rowFault(collation: CollationKind, version: number, key: Bytes, value: 
   if (keyText === undefined) decodeKey(collation, key, 0, end, version);
   else if (Buffer.compare(encodeKeyText(collation, keyText, version), key.subarray(0, end)) !== 0)
     return "the row's key is not that of its text";
-  for (const text of values) JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8"));
+  for (const text of values)
+    JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8"));
   return undefined;
 }
 

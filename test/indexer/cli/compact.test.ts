@@ -2,7 +2,16 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -33,7 +42,8 @@ const child = fileURLToPath(new URL("./compacting-child.js", import.meta.url));
 
 function lines(from: number, to: number, n: number): string {
   let text = "";
-  for (let i = from; i < to; i++) text += `${JSON.stringify({ _id: `doc-${i}`, group: i % 10, n, pad: "x".repeat(40) })}\n`;
+  for (let i = from; i < to; i++)
+    text += `${JSON.stringify({ _id: `doc-${i}`, group: i % 10, n, pad: "x".repeat(40) })}\n`;
   return text;
 }
 
@@ -45,7 +55,12 @@ function open(dir: string, more: Partial<ViewIndexOptions> = {}): Promise<ViewIn
 async function worn(dir: string, documents: number, rounds: number): Promise<ViewIndex> {
   const log = join(dir, "log.ndjson");
   writeFileSync(log, lines(0, documents, 0));
-  const index = await open(dir, { source: log, append: true, designDocuments: [DESIGN], minDocuments: 200 });
+  const index = await open(dir, {
+    source: log,
+    append: true,
+    designDocuments: [DESIGN],
+    minDocuments: 200,
+  });
   await index.update();
   for (let round = 1; round <= rounds; round++) {
     appendFileSync(log, lines(0, documents, round));
@@ -62,7 +77,10 @@ async function answers(index: ViewIndex): Promise<string> {
     ["names", {}],
     ["custom", { group: true }],
   ] as const)
-    for await (const text of (await index.query("d", view, { ...parameters, update: false })).text()) texts.push(text);
+    for await (const text of (
+      await index.query("d", view, { ...parameters, update: false })
+    ).text())
+      texts.push(text);
   return texts.join("");
 }
 
@@ -84,12 +102,22 @@ describe("compacting an index", () => {
     expect(await answers(index)).toBe(before);
     const [file = ""] = indexFiles(dir);
     const size = statSync(join(dir, "index", file)).size;
-    expect(result).toMatchObject({ generation: 2, file: join(dir, "index", file), bytesAfter: size });
+    expect(result).toMatchObject({
+      generation: 2,
+      file: join(dir, "index", file),
+      bytesAfter: size,
+    });
     await index.close();
 
     const fresh = join(dir, "fresh");
     writeFileSync(join(dir, "once.ndjson"), lines(0, 3000, 4));
-    const rebuilt = await ViewIndex.open({ dir: fresh, source: join(dir, "once.ndjson"), mapIn: "threads", threads: 1, designDocuments: [DESIGN] });
+    const rebuilt = await ViewIndex.open({
+      dir: fresh,
+      source: join(dir, "once.ndjson"),
+      mapIn: "threads",
+      threads: 1,
+      designDocuments: [DESIGN],
+    });
     await rebuilt.update();
     const [group] = (await rebuilt.info()).groups;
     await rebuilt.close();
@@ -105,7 +133,8 @@ describe("compacting an index", () => {
     const dir = tempDir();
     const index = await worn(dir, 3000, 1);
     const [old = ""] = indexFiles(dir);
-    const expected = (await (await index.query("d", "names", { update: false })).object()).rows.length;
+    const expected = (await (await index.query("d", "names", { update: false })).object()).rows
+      .length;
     const answer = await index.query("d", "names", { update: false });
     expect(answer.offset).toBe(0);
     const rows = answer.rows();
@@ -132,7 +161,10 @@ describe("compacting an index", () => {
     const wrong: string[] = [];
     const work = async (): Promise<void> => {
       for (let i = 0; compacting || i < 3; i++) {
-        appendFileSync(log, `${JSON.stringify({ _id: `late-${added}`, group: added % 10, n: 1 })}\n`);
+        appendFileSync(
+          log,
+          `${JSON.stringify({ _id: `late-${added}`, group: added % 10, n: 1 })}\n`,
+        );
         added++;
         const got = await total(index);
         if (got !== sumBefore + added) wrong.push(`after ${added}: ${String(got)}`);
@@ -159,7 +191,7 @@ describe("compacting an index", () => {
     const following = index.follow({ signal: abort.signal });
     await index.compact();
     appendFileSync(log, '{"_id":"new","group":1,"n":1}\n');
-    for (let got: unknown = 0; got !== 4001; ) got = await total(index, { update: false });
+    for (let got: unknown = 0; got !== 4001;) got = await total(index, { update: false });
     abort.abort();
     await expect(following).rejects.toMatchObject({ code: "INDEXER_ABORTED" });
     await index.close();
@@ -188,7 +220,10 @@ describe("compacting an index", () => {
     });
     const closing = index.compact(undefined, { onProgress: begun });
     await first;
-    await Promise.all([index.close(), expect(closing).rejects.toMatchObject({ code: "INDEXER_ABORTED" })]);
+    await Promise.all([
+      index.close(),
+      expect(closing).rejects.toMatchObject({ code: "INDEXER_ABORTED" }),
+    ]);
     expect(indexFiles(dir)).toHaveLength(1);
   });
 
@@ -219,7 +254,10 @@ describe("leftovers of killed compactions", () => {
     await index.close();
     const place = join(dir, "index");
     copyFileSync(join(place, first), join(place, "kept"));
-    writeFileSync(join(place, first.replace(".1.vmx", ".2.vmx")), readFileSync(join(place, first)).subarray(0, 5000));
+    writeFileSync(
+      join(place, first.replace(".1.vmx", ".2.vmx")),
+      readFileSync(join(place, first)).subarray(0, 5000),
+    );
     writeFileSync(join(place, "viewmill.json.new"), "{");
     const again = await open(dir);
     expect(indexFiles(dir)).toEqual([first]);
@@ -271,9 +309,16 @@ describe("viewmill compact", () => {
     const before = await answers(index);
     await index.close();
     renameSync(join(dir, "log.ndjson"), join(dir, "elsewhere"));
-    const { stdout, exitCode } = await execa(process.execPath, [program, "compact", join(dir, "index"), "--json"]);
+    const { stdout, exitCode } = await execa(process.execPath, [
+      program,
+      "compact",
+      join(dir, "index"),
+      "--json",
+    ]);
     expect(exitCode).toBe(0);
-    const done = JSON.parse(stdout.split("\n").at(-1) ?? "") as { done: { designDocuments: string[]; bytesBefore: number; bytesAfter: number }[] };
+    const done = JSON.parse(stdout.split("\n").at(-1) ?? "") as {
+      done: { designDocuments: string[]; bytesBefore: number; bytesAfter: number }[];
+    };
     expect(done.done[0]?.designDocuments).toEqual(["_design/d"]);
     expect(done.done[0]?.bytesAfter).toBeLessThan((done.done[0]?.bytesBefore ?? 0) / 2);
     const reader = await open(dir, { readOnly: true });
@@ -281,7 +326,11 @@ describe("viewmill compact", () => {
     await reader.close();
     const plain = await execa(process.execPath, [program, "compact", join(dir, "index"), "d"]);
     expect(plain.stdout).toMatch(/^_design\/d {2}[\d.]+ MiB, now [\d.]+ MiB$/);
-    const unknown = await execa(process.execPath, [program, "compact", join(dir, "index"), "nothing"], { reject: false });
+    const unknown = await execa(
+      process.execPath,
+      [program, "compact", join(dir, "index"), "nothing"],
+      { reject: false },
+    );
     expect(unknown.exitCode).toBe(1);
     expect(unknown.stderr).toContain("INDEXER_VIEW_NOT_FOUND");
   });

@@ -22,14 +22,24 @@ const program = fileURLToPath(new URL("../../../indexer/cli/main.js", import.met
 
 const MAP_ONLY = {
   _id: "_design/plain",
-  views: { v: { map: "function (doc) { if (doc.bad) throw new Error('bad'); emit(doc.k, doc.n); emit(doc.k, 2); emit([doc._id], 'é'); }" } },
+  views: {
+    v: {
+      map: "function (doc) { if (doc.bad) throw new Error('bad'); emit(doc.k, doc.n); emit(doc.k, 2); emit([doc._id], 'é'); }",
+    },
+  },
 };
 const REDUCING = {
   _id: "_design/reducing",
   views: {
     sums: { map: "function (doc) { if (doc.n) emit([doc.k, doc._id], doc.n); }", reduce: "_sum" },
-    custom: { map: "function (doc) { if (doc.n) emit(doc.k, doc.n); }", reduce: "function (k, v) { return sum(v); }" },
-    raw: { map: "function (doc) { emit({ z: doc.k, a: [doc.n] }, null); }", options: { collation: "raw" } },
+    custom: {
+      map: "function (doc) { if (doc.n) emit(doc.k, doc.n); }",
+      reduce: "function (k, v) { return sum(v); }",
+    },
+    raw: {
+      map: "function (doc) { emit({ z: doc.k, a: [doc.n] }, null); }",
+      options: { collation: "raw" },
+    },
   },
 };
 
@@ -45,7 +55,13 @@ async function built(designs: object[], documents = 2000): Promise<string> {
   const log = join(dir, "log.ndjson");
   const place = join(dir, "index");
   writeFileSync(log, lines(0, documents, 0));
-  const index = await ViewIndex.open({ dir: place, source: log, designDocuments: designs, mapIn: "threads", threads: 1 });
+  const index = await ViewIndex.open({
+    dir: place,
+    source: log,
+    designDocuments: designs,
+    mapIn: "threads",
+    threads: 1,
+  });
   await index.update();
   writeFileSync(log, lines(documents / 4, documents, 1));
   await index.update();
@@ -68,7 +84,10 @@ function fileOf(dir: string): string {
 
 /** Writes into the trees behind the index's back. Only for groups without reduces. */
 async function tamper(dir: string, changes: Record<string, TreeOp[]>): Promise<void> {
-  const store = await Store.open(fileOf(dir), { mode: "write", reducers: groupReducers.countsOnly });
+  const store = await Store.open(fileOf(dir), {
+    mode: "write",
+    reducers: groupReducers.countsOnly,
+  });
   await store.apply(new Map(Object.entries(changes)), store.state);
   await store.commit({ sync: true });
   await store.close();
@@ -76,7 +95,8 @@ async function tamper(dir: string, changes: Record<string, TreeOp[]>): Promise<v
 
 const id = (name: string): Uint8Array => Buffer.from(name);
 const row = (key: string, name: string): Uint8Array => rowKey(encodeKeyText("root", key), id(name));
-const value = (json: string): Uint8Array => encodeRowValue({ keyText: undefined, values: [Buffer.from(json)] });
+const value = (json: string): Uint8Array =>
+  encodeRowValue({ keyText: undefined, values: [Buffer.from(json)] });
 
 describe("verifying an index", () => {
   test("proves what builds and updates made", async () => {
@@ -84,7 +104,9 @@ describe("verifying an index", () => {
     const reports = await verified(dir);
     expect(reports).toHaveLength(2);
     for (const report of reports) expect(report.faults).toEqual([]);
-    expect(reports[0]?.trees.map(({ name }) => name)).toEqual(expect.arrayContaining(["ids", "errors", "view:0"]));
+    expect(reports[0]?.trees.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["ids", "errors", "view:0"]),
+    );
     const { stdout, exitCode } = await execa(process.execPath, [program, "verify", dir]);
     expect(exitCode).toBe(0);
     expect(stdout).toContain("_design/plain");
@@ -110,7 +132,9 @@ describe("verifying an index", () => {
       ],
     });
     const [report] = await verified(dir);
-    const told = (report?.faults ?? []).map(({ tree, what }) => `${tree ?? ""}: ${what.replace(/^entry \d+ \(key [0-9a-f…]*\): /, "")}`);
+    const told = (report?.faults ?? []).map(
+      ({ tree, what }) => `${tree ?? ""}: ${what.replace(/^entry \d+ \(key [0-9a-f…]*\): /, "")}`,
+    );
     expect(told.sort()).toEqual(
       [
         'ids: document "doc-502" has no row for v 14',
@@ -137,7 +161,9 @@ describe("verifying an index", () => {
       ids: [{ key: id("doc-1999"), value: new Uint8Array(3) }],
     });
     const [report] = await verified(dir);
-    const told = (report?.faults ?? []).map(({ tree, what }) => `${tree ?? ""}: ${what}`).join("\n");
+    const told = (report?.faults ?? [])
+      .map(({ tree, what }) => `${tree ?? ""}: ${what}`)
+      .join("\n");
     expect(told).toMatch(/view:0: .*its value cannot be understood: SyntaxError/);
     expect(told).toMatch(/ids: .*the id entry is too short/);
   });
@@ -152,7 +178,9 @@ describe("verifying an index", () => {
     const damaged = Buffer.from(sound);
     damaged.writeUInt8(damaged.readUInt8(offset + size - 3) ^ 4, offset + size - 3);
     writeFileSync(path, damaged);
-    const run = await execa(process.execPath, [program, "verify", dir, "reducing", "--json"], { reject: false });
+    const run = await execa(process.execPath, [program, "verify", dir, "reducing", "--json"], {
+      reject: false,
+    });
     expect(run.exitCode).toBe(1);
     const { ok, files } = JSON.parse(run.stdout) as { ok: boolean; files: GroupVerification[] };
     expect(ok).toBe(false);
@@ -163,16 +191,22 @@ describe("verifying an index", () => {
 
     const other = await built([MAP_ONLY], 400);
     writeFileSync(path, readFileSync(fileOf(other)));
-    expect((await verified(dir))[0]?.faults.map(({ what }) => what)).toContainEqual(expect.stringMatching(/^the file belongs to the group/));
+    expect((await verified(dir))[0]?.faults.map(({ what }) => what)).toContainEqual(
+      expect.stringMatching(/^the file belongs to the group/),
+    );
 
     rmSync(path);
-    expect((await verified(dir))[0]?.faults).toEqual([expect.objectContaining({ offset: 0, what: expect.stringContaining("does not exist") })]);
+    expect((await verified(dir))[0]?.faults).toEqual([
+      expect.objectContaining({ offset: 0, what: expect.stringContaining("does not exist") }),
+    ]);
   });
 
   test("can be stopped", async () => {
     const dir = await built([MAP_ONLY], 400);
     const index = await ViewIndex.open({ dir, readOnly: true });
-    await expect(index.verify(undefined, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "INDEXER_ABORTED" });
+    await expect(index.verify(undefined, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      code: "INDEXER_ABORTED",
+    });
     await index.close();
   });
 });
@@ -181,10 +215,19 @@ describe("viewmill info --tree", () => {
   test("tells how the trees are built", async () => {
     const dir = await built([MAP_ONLY]);
     const { stdout } = await execa(process.execPath, [program, "info", dir, "--tree"]);
-    expect(stdout).toMatch(/^_design\/plain {2}.*\.vmx\n[\d,]+ bytes, [\d,]+ live, [\d,]+ dead \(\d+ %\)\ntree +depth +inner nodes +leaves +rows +entries/);
+    expect(stdout).toMatch(
+      /^_design\/plain {2}.*\.vmx\n[\d,]+ bytes, [\d,]+ live, [\d,]+ dead \(\d+ %\)\ntree +depth +inner nodes +leaves +rows +entries/,
+    );
     expect(stdout).toMatch(/^ids +2 +1 +\d+ +1500 +1500 +\d+/m);
-    const { files } = JSON.parse((await execa(process.execPath, [program, "info", dir, "--tree", "--json"])).stdout) as {
-      files: { fileBytes: number; liveBytes: number; deadBytes: number; trees: { name: string }[] }[];
+    const { files } = JSON.parse(
+      (await execa(process.execPath, [program, "info", dir, "--tree", "--json"])).stdout,
+    ) as {
+      files: {
+        fileBytes: number;
+        liveBytes: number;
+        deadBytes: number;
+        trees: { name: string }[];
+      }[];
     };
     expect(files[0]?.trees.map(({ name }) => name).sort()).toEqual(["errors", "ids", "view:0"]);
     expect(files[0]?.fileBytes).toBe((files[0]?.liveBytes ?? 0) + (files[0]?.deadBytes ?? 0));

@@ -1,0 +1,561 @@
+// Views are tried on samples as an index would run them, and what is wrong with them is told in their author's own lines.
+
+import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+
+import { describe, expect, test } from "@jest/globals";
+import { execa } from "execa";
+
+import { loadDesignFile } from "../../../indexer/cli/design-files.js";
+import { readObjects } from "../../../indexer/cli/try-ndjson.js";
+import { codeFrame, SourceOrigins } from "../../../indexer/cli/try-origins.js";
+import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
+
+removeTempDirs();
+
+const program = fileURLToPath(new URL("../../../indexer/cli/main.js", import.meta.url));
+
+const MAP_TS = `import { dayOf } from "./day.ts";
+
+interface Order { _id: string; at?: { day: string }; total: number }
+
+export default function (doc: Order): void {
+  log("seen " + doc._id);
+  emit(dayOf(doc), doc.total);
+}
+`;
+const DAY_TS = `type Dated = { at?: { day: string } };
+
+export function dayOf(doc: Dated): string {
+  const at = doc.at as { day: string };
+  return at.day.slice(0, 10);
+}
+`;
+const DOCS = [
+  { _id: "b", at: { day: "2024-01-03T1" }, total: 4 },
+  { _id: "a", at: { day: "2024-01-02T3" }, total: 7 },
+  { _id: "c", total: 1 },
+];
+
+/** A folder with a design document whose map is TypeScript in two files, and three documents of which one fails. */
+function shop(): string {
+  const dir = tempDir();
+  const view = join(dir, "shop", "views", "by_day");
+  mkdirSync(view, { recursive: true });
+  writeFileSync(join(view, "map.ts"), MAP_TS);
+  writeFileSync(join(view, "day.ts"), DAY_TS);
+  writeFileSync(join(view, "reduce"), "_sum\n");
+  writeFileSync(join(dir, "docs.ndjson"), DOCS.map((doc) => `${JSON.stringify(doc)}\n`).join(""));
+  return dir;
+}
+
+interface Ran {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | undefined;
+}
+
+async function run(cwd: string, args: readonly string[], input = ""): Promise<Ran> {
+  const { stdout, stderr, exitCode } = await execa(process.execPath, [program, ...args], {
+    cwd,
+    input,
+    reject: false,
+  });
+  return { stdout, stderr, exitCode };
+}
+
+function objects(text: string): Record<string, unknown>[] {
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe("trying views", () => {
+  test("shows rows in index order, the reduced value, logs, and errors at the author's line", async () => {
+    const dir = shop();
+    const { stdout, stderr, exitCode } = await run(dir, [
+      "try",
+      "--ddoc",
+      "shop",
+      "--source",
+      "docs.ndjson",
+    ]);
+    expect(stdout.split("\n")).toEqual([
+      "shop/by_day  2 rows",
+      "key           id  value",
+      "────────────  ──  ─────",
+      '"2024-01-02"  a       7',
+      '"2024-01-03"  b       4',
+      "reduced  11",
+      "",
+      'log  document "b", view by_day: seen b',
+      'log  document "a", view by_day: seen a',
+      'log  document "c", view by_day: seen c',
+      `error  document "c", view by_day: TypeError: Cannot read properties of undefined (reading 'day')`,
+      `    at dayOf (${join("shop", "views", "by_day", "day.ts")}:5:3)`,
+      `    at map_default (${join("shop", "views", "by_day", "map.ts")}:7:3)`,
+      "  5 |   return at.day.slice(0, 10);",
+      "    |   ^",
+    ]);
+    expect(stderr).toBe("tried 1 view on 3 documents: 1 error");
+    expect(exitCode).toBe(0);
+  });
+
+  test("takes documents from stdin, and prints JSON lines", async () => {
+    const dir = shop();
+    const { stdout, exitCode } = await run(
+      dir,
+      ["try", "--ddoc", "shop", "--json", "--group"],
+      '{"_id":"x","at":{"day":"1999"},"total":1}\n\n{"at":{"day":"1999"},"total":2}',
+    );
+    expect(exitCode).toBe(0);
+    expect(objects(stdout)).toEqual([
+      { kind: "row", view: "by_day", id: "2", key: "1999", value: 2 },
+      { kind: "row", view: "by_day", id: "x", key: "1999", value: 1 },
+      { kind: "group", view: "by_day", key: "1999", value: 3 },
+      { kind: "reduced", view: "by_day", value: 3 },
+      { kind: "log", id: "x", view: "by_day", text: "seen x" },
+      { kind: "log", id: "2", view: "by_day", text: "seen 2" },
+    ]);
+  });
+
+  test("takes the first documents of a changes feed, or named ones", async () => {
+    const dir = shop();
+    const rows = [
+      { seq: 1, id: "_design/x", changes: [], doc: { _id: "_design/x" } },
+      { seq: 2, id: "gone", changes: [], deleted: true, doc: { _id: "gone", _deleted: true } },
+      ...DOCS.map((doc, i) => ({ seq: i + 3, id: doc._id, changes: [], doc })),
+    ];
+    writeFileSync(join(dir, "feed.ndjson"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    const ids = async (...more: string[]): Promise<unknown[]> => {
+      const { stdout } = await run(dir, [
+        "try",
+        "--ddoc",
+        "shop",
+        "--source",
+        "changes:feed.ndjson",
+        "--json",
+        ...more,
+      ]);
+      return objects(stdout)
+        .filter(({ kind }) => kind === "log")
+        .map(({ id }) => id);
+    };
+    expect(await ids()).toEqual(["b", "a", "c"]);
+    expect(await ids("--limit", "2")).toEqual(["b", "a"]);
+    expect(await ids("--id", "c")).toEqual(["c"]);
+    const { stderr, exitCode } = await run(dir, [
+      "try",
+      "--ddoc",
+      "shop",
+      "--source",
+      "changes:feed.ndjson",
+      "--id",
+      "nobody",
+    ]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("no document nobody");
+  });
+
+  test("duplicates, raw collation and custom reduces come out as an index has them", async () => {
+    const dir = tempDir();
+    const design = {
+      _id: "_design/d",
+      views: {
+        twice: { map: "function (doc) { emit(1, 'b'); emit(1, 'a'); emit(1.0, 3) }" },
+        raw: { map: "function (doc) { emit('a'); emit('B') }", options: { collation: "raw" } },
+        root: { map: "function (doc) { emit('a'); emit('B') }" },
+        custom: {
+          map: "function (doc) { emit(doc.n, doc.n) }",
+          reduce: "function (keys, values, rereduce) { log('reduce'); return sum(values) * 2 }",
+        },
+        broken: { map: "function (doc) { emit(doc.n, 'x') }", reduce: "_stats" },
+      },
+    };
+    writeFileSync(join(dir, "d.json"), JSON.stringify(design));
+    const { stdout } = await run(
+      dir,
+      ["try", "--ddoc", "d.json", "--json"],
+      '{"_id":"1","n":1}\n{"_id":"2","n":2}\n',
+    );
+    const all = objects(stdout);
+    const rows = (view: string): unknown[] =>
+      all.filter((row) => row["kind"] === "row" && row["view"] === view);
+    expect(rows("twice").map((row) => (row as { value: unknown }).value)).toEqual([
+      3,
+      "a",
+      "b",
+      3,
+      "a",
+      "b",
+    ]);
+    expect(rows("raw").map((row) => (row as { key: unknown }).key)).toEqual(["B", "B", "a", "a"]);
+    expect(rows("root").map((row) => (row as { key: unknown }).key)).toEqual(["a", "a", "B", "B"]);
+    expect(all).toContainEqual({ kind: "reduced", view: "custom", value: 12 });
+    expect(all).toContainEqual({ kind: "log", text: "reduce" });
+    expect(all).toContainEqual(
+      expect.objectContaining({
+        kind: "reduced",
+        view: "broken",
+        error: expect.stringContaining("_stats"),
+      }),
+    );
+  });
+
+  test("a function that does not return, or takes its process down, costs its document only", async () => {
+    const dir = tempDir();
+    const map =
+      "function (doc) { if (doc.n === 1) for (;;); if (doc.n === 2) { var a = []; for (;;) a.push(new Array(1e6).fill(doc.n)); } emit(doc.n) }";
+    writeFileSync(join(dir, "d.json"), JSON.stringify({ views: { v: { map } } }));
+    const { stdout, exitCode } = await run(
+      dir,
+      ["try", "--ddoc", "d.json", "--json", "--timeout", "3000", "--heap", "64"],
+      '{"_id":"loop","n":1}\n{"_id":"bomb","n":2}\n{"_id":"good","n":3}\n',
+    );
+    expect(exitCode).toBe(0);
+    expect(objects(stdout)).toEqual([
+      expect.objectContaining({ kind: "row", id: "good" }),
+      expect.objectContaining({ kind: "error", id: "loop", error: "timeout" }),
+      expect.objectContaining({ kind: "error", id: "bomb", error: "crash" }),
+    ]);
+  });
+
+  test("what does not compile is told at the author's line, with exit 1", async () => {
+    const dir = shop();
+    const map = join(dir, "shop", "views", "by_day", "map.ts");
+    writeFileSync(map, MAP_TS.replace("log(", "log(("));
+    const bundler = await run(dir, ["try", "--ddoc", "shop"], "{}\n");
+    expect(bundler.exitCode).toBe(1);
+    expect(bundler.stderr.split("\n")).toEqual([
+      'error: compilation_error: Expected ")" but found ";"',
+      `    at ${join("shop", "views", "by_day", "map.ts")}:6:26`,
+      '  6 |   log(("seen " + doc._id);',
+      "    |                          ^",
+    ]);
+
+    writeFileSync(map, MAP_TS.replace("log(", "await log("));
+    const refused = await run(dir, ["try", "--ddoc", "shop", "--json"], "{}\n");
+    expect(refused.exitCode).toBe(1);
+    expect(objects(refused.stdout)[0]).toMatchObject({
+      kind: "error",
+      at: { file: join("shop", "views", "by_day", "map.ts"), line: 6 },
+    });
+
+    writeFileSync(
+      map,
+      MAP_TS.replace(/export default function.*/, "export default async function (doc: Order) {"),
+    );
+    const later = await run(dir, ["try", "--ddoc", "shop", "--json"], "{}\n");
+    expect(later.exitCode).toBe(1);
+    expect(objects(later.stdout)[0]).toMatchObject({
+      kind: "error",
+      view: "by_day",
+      at: { file: join("shop", "views", "by_day", "map.ts"), line: 5 },
+    });
+
+    writeFileSync(
+      join(dir, "plain.json"),
+      JSON.stringify({ views: { v: { map: "function (doc) {\n  emit(;\n}" } } }),
+    );
+    const plain = await run(dir, ["try", "--ddoc", "plain.json"], "{}\n");
+    expect(plain.exitCode).toBe(1);
+    expect(plain.stderr.split("\n").slice(0, 4)).toEqual([
+      "error  view v: compilation_error: SyntaxError: Unexpected token",
+      "    at views.v.map:2:8",
+      "  2 |   emit(;",
+      "    |        ^",
+    ]);
+  });
+
+  test("functions of modules are found in their modules, also in TypeScript", async () => {
+    const dir = tempDir();
+    writeFileSync(
+      join(dir, "d.ddoc.mjs"),
+      "// one\n\nexport default {\n  views: {\n    v: {\n      map: function (doc) {\n        emit(doc.a.b);\n      },\n    },\n  },\n};\n",
+    );
+    writeFileSync(
+      join(dir, "t.ts"),
+      "interface D { a?: { b: number } }\n\nexport const ddoc = {\n  views: {\n    v: {\n      map(doc: D): void {\n        const a = doc.a as { b: number };\n        emit(a.b as number);\n      },\n    },\n    w: { map: (doc: D) => emit((doc.a as { b: number }).b) },\n  },\n};\n",
+    );
+    const { stdout } = await run(dir, ["try", "--ddoc", "d.ddoc.mjs", "--json"], "{}\n");
+    expect(objects(stdout)[0]).toMatchObject({ at: { file: "d.ddoc.mjs", line: 7, column: 9 } });
+    const typed = await run(dir, ["try", "--ddoc", "t.ts", "--json"], "{}\n");
+    expect(objects(typed.stdout).map(({ view, at }) => ({ view, at }))).toEqual([
+      { view: "w", at: expect.objectContaining({ file: "t.ts", line: 11 }) },
+      {
+        view: "v",
+        at: expect.objectContaining({
+          file: "t.ts",
+          line: 8,
+          text: "        emit(a.b as number);",
+        }),
+      },
+    ]);
+  });
+
+  test("bad usage is told with exit 2", async () => {
+    const dir = shop();
+    const usage = async (input: string, ...args: string[]): Promise<string> => {
+      const { exitCode, stderr } = await run(dir, ["try", ...args], input);
+      expect(exitCode).toBe(2);
+      return stderr;
+    };
+    expect(await usage("{}\n", "--ddoc", "shop", "--view", "nothing")).toContain(
+      "there is no view nothing; there are by_day",
+    );
+    expect(await usage("{}\n", "--ddoc", "nowhere")).toContain("there is no such file or folder");
+    expect(await usage("{}\nnull\n{}\n", "--ddoc", "shop")).toContain(
+      "stdin, line 2: expected a JSON object: null",
+    );
+    expect(await usage("{}\n{\n", "--ddoc", "shop")).toContain("stdin, line 2: not JSON: {");
+    expect(await usage("", "--ddoc", "shop", "--watch")).toContain(
+      "--watch reads its documents again and again",
+    );
+    expect(await usage("{}\n")).toContain("--ddoc");
+  });
+});
+
+describe("examples of a view", () => {
+  async function examples(
+    dir: string,
+    name: string,
+    content: string,
+    ...more: string[]
+  ): Promise<Ran> {
+    writeFileSync(join(dir, name), content);
+    return run(dir, ["try", "--ddoc", "shop", "--test", name, ...more]);
+  }
+
+  test("hold", async () => {
+    const dir = shop();
+    const good = {
+      name: "days",
+      docs: DOCS,
+      rows: [
+        { id: "a", key: "2024-01-02", value: 7 },
+        { key: "2024-01-03", value: 4 },
+      ],
+      reduced: 11,
+      groups: [
+        { key: "2024-01-02", value: 7 },
+        { key: "2024-01-03", value: 4 },
+      ],
+      fails: ["c"],
+    };
+    const json = await examples(dir, "t.json", JSON.stringify([good]));
+    expect(json).toEqual({ stdout: "✓ by_day: days", stderr: "1 of 1 examples hold", exitCode: 0 });
+    const lines = await examples(
+      dir,
+      "t.ndjson",
+      `${JSON.stringify(good)}\n${JSON.stringify({ view: "by_day", docs: [], rows: [] })}\n`,
+    );
+    expect(lines.stdout).toBe("✓ by_day: days\n✓ by_day: example 2");
+    const module = await examples(
+      dir,
+      "t.ts",
+      `const examples: object[] = [${JSON.stringify(good)}];\nexport default { examples };\n`,
+    );
+    expect(module.stdout).toBe("✓ by_day: days");
+  });
+
+  test("that do not hold are shown with what differs, and exit 1", async () => {
+    const dir = shop();
+    const bad = {
+      docs: DOCS,
+      rows: [
+        { id: "a", key: "2024-01-02", value: 8 },
+        { id: "b", key: "2024-01-03", value: 4 },
+        { id: "d", key: "2024-01-04", value: 4 },
+      ],
+      reduced: 12,
+      fails: ["b"],
+    };
+    const { stdout, exitCode } = await examples(dir, "t.json", JSON.stringify(bad));
+    expect(exitCode).toBe(1);
+    expect(stdout.split("\n")).toEqual([
+      "✗ by_day: example 1",
+      "    rows: - expected, + got",
+      '      - {"id":"a","key":"2024-01-02","value":8}',
+      '      + {"id":"a","key":"2024-01-02","value":7}',
+      '        {"id":"b","key":"2024-01-03","value":4}',
+      '      - {"id":"d","key":"2024-01-04","value":4}',
+      "    reduced: - expected, + got",
+      '      - {"value":12}',
+      '      + {"value":11}',
+      `    document "c": TypeError: Cannot read properties of undefined (reading 'day')`,
+      `        at dayOf (${join("shop", "views", "by_day", "day.ts")}:5:3)`,
+      `        at map_default (${join("shop", "views", "by_day", "map.ts")}:7:3)`,
+      "      5 |   return at.day.slice(0, 10);",
+      "        |   ^",
+      '    document "b" did not fail',
+    ]);
+    const json = await examples(dir, "t.json", JSON.stringify(bad), "--json");
+    expect(objects(json.stdout)[0]).toMatchObject({ kind: "example", view: "by_day", ok: false });
+  });
+
+  test("must expect something, and be spelled right", async () => {
+    const dir = shop();
+    for (const [example, message] of [
+      [{ docs: [] }, "expects nothing"],
+      [{ docs: [], rws: [] }, "there is no member rws"],
+      [{ docs: [1], rows: [] }, "docs must be an array of documents"],
+      [{ docs: [], rows: [{}] }, "rows must be an array of objects with key and value"],
+      [{ docs: [], rows: [], view: "x" }, "there is no view x"],
+      [{ docs: [], fails: [1] }, "fails must be an array of document ids"],
+    ] as const) {
+      const { stderr, exitCode } = await examples(dir, "t.json", JSON.stringify(example));
+      expect({ message: stderr, exitCode }).toEqual({
+        message: expect.stringContaining(message),
+        exitCode: 2,
+      });
+    }
+  });
+});
+
+/** Reads a running program's output until a text has come, once more for each call. */
+class Output {
+  readonly #stream: Readable;
+  #text = "";
+
+  constructor(stream: Readable) {
+    this.#stream = stream;
+    stream.setEncoding("utf8");
+    stream.on("data", (text: string) => (this.#text += text));
+  }
+
+  async until(text: string): Promise<string> {
+    while (!this.#text.includes(text)) await once(this.#stream, "data");
+    const end = this.#text.indexOf(text) + text.length;
+    const before = this.#text.slice(0, end);
+    this.#text = this.#text.slice(end);
+    return before;
+  }
+}
+
+describe("watching", () => {
+  test("runs again when a file is saved, also one that is imported, until it is stopped", async () => {
+    const dir = shop();
+    writeFileSync(
+      join(dir, "t.json"),
+      JSON.stringify({
+        docs: [{ _id: "a", at: { day: "2024-01-02" }, total: 1 }],
+        rows: [{ key: "2024-01-02", value: 1 }],
+      }),
+    );
+    const child: ChildProcessByStdio<null, Readable, Readable> = spawn(
+      process.execPath,
+      [program, "try", "--ddoc", "shop", "--test", "t.json", "--watch"],
+      { cwd: dir, stdio: ["ignore", "pipe", "pipe"] },
+    );
+    const out = new Output(child.stdout);
+    const talk = new Output(child.stderr);
+    await out.until("✓ by_day");
+    await talk.until("watching");
+    writeFileSync(join(dir, "shop", "views", "by_day", "day.ts"), DAY_TS.replace("0, 10", "0, 4"));
+    expect(await out.until('+ {"id":"a","key":"2024","value":1}')).toContain("✗ by_day");
+    await talk.until("watching");
+    writeFileSync(join(dir, "shop", "views", "by_day", "map.ts"), "export default (");
+    await talk.until("compilation_error");
+    await talk.until("watching");
+    cpSync(join(dir, "docs.ndjson"), join(dir, "unrelated.ndjson"));
+    writeFileSync(
+      join(dir, "shop", "views", "by_day", "map.ts"),
+      MAP_TS.replace("dayOf(doc)", "'2024-01-02'"),
+    );
+    await out.until("✓ by_day");
+    await talk.until("watching");
+    child.kill("SIGINT");
+    const [code] = (await once(child, "exit")) as [number | null];
+    expect(code).toBe(0);
+  });
+});
+
+describe("origins", () => {
+  test("bundles do not depend on the current folder", async () => {
+    const dir = shop();
+    const before = process.cwd();
+    const here = await loadDesignFile(join(dir, "shop"));
+    try {
+      process.chdir(dir);
+      expect(await loadDesignFile("shop")).toEqual(here);
+    } finally {
+      process.chdir(before);
+    }
+  });
+
+  test("every statement of a bundle leads to its own line", async () => {
+    const dir = shop();
+    const origins = new SourceOrigins();
+    const design = (await loadDesignFile(join(dir, "shop"), origins)) as {
+      views: { by_day: { map: string } };
+    };
+    const { map } = design.views.by_day;
+    const lines = map.split("\n");
+    const at = (text: string): string => {
+      const line = lines.findIndex((candidate) => candidate.includes(text));
+      const place = origins.locate(map, line + 1, (lines[line] ?? "").indexOf(text) + 1);
+      return `${place?.file.split(/[\\/]/).at(-1) ?? ""}:${place?.line ?? 0}:${place?.column ?? 0} ${place?.text?.trim() ?? ""}`;
+    };
+    expect(at("log(")).toBe('map.ts:6:3 log("seen " + doc._id);');
+    expect(at("emit(")).toBe("map.ts:7:3 emit(dayOf(doc), doc.total);");
+    expect(at("return at.day")).toBe("day.ts:5:3 return at.day.slice(0, 10);");
+    expect(origins.locate("function () {}", 1, 1)).toBeUndefined();
+  });
+
+  test("frames keep tabs and cut long lines", () => {
+    expect(codeFrame({ line: 12, column: 3, text: "\t\tx();" })).toEqual([
+      "12 | \t\tx();",
+      "   | \t\t^",
+    ]);
+    const long = codeFrame({ line: 1, column: 500, text: `${"y".repeat(499)}x${"z".repeat(500)}` });
+    expect(long[0]?.length).toBeLessThan(200);
+    expect(long[0]?.[long[1]?.indexOf("^") ?? 0]).toBe("x");
+  });
+});
+
+describe("small NDJSON streams", () => {
+  async function* chunks(text: string, size: number): AsyncGenerator<Uint8Array> {
+    const bytes = Buffer.from(text);
+    for (let at = 0; at < bytes.length; at += size) {
+      await Promise.resolve();
+      yield bytes.subarray(at, at + size);
+    }
+  }
+
+  test.each([1, 3, 1000])("are read whole in chunks of %d bytes", async (size) => {
+    const text = '{"a":"é"}\r\n\n  \n{"b":null}\n{"c":[1]}';
+    expect(await readObjects(chunks(text, size), "here")).toEqual([
+      { a: "é" },
+      { b: null },
+      { c: [1] },
+    ]);
+  });
+
+  test("are read no further than asked", async () => {
+    async function* endless(): AsyncGenerator<string> {
+      for (let i = 0; ; i++) {
+        await Promise.resolve();
+        yield `{"i":${i}}\n`;
+      }
+    }
+    expect(await readObjects(endless(), "here", 3)).toEqual([{ i: 0 }, { i: 1 }, { i: 2 }]);
+  });
+
+  test.each([
+    ["null", '{"a":1}\nnull\n{"a":2}\n', "here, line 2: expected a JSON object: null"],
+    ["an array", "\n[1]\n", "here, line 2: expected a JSON object: [1]"],
+    ["half an object", '{"a":\n{"a":2}\n', 'here, line 1: not JSON: {"a":'],
+    [
+      "a line without end",
+      `{"a":"${"x".repeat(2 ** 20)}`,
+      "here, line 1: longer than 1048576 bytes",
+    ],
+  ])("refuse %s with the line", async (_name, text, message) => {
+    await expect(readObjects(chunks(text, 65_536), "here")).rejects.toThrow(message);
+  });
+});
