@@ -13,7 +13,7 @@ import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
 
 removeTempDirs();
 
-const RUNS = Number(process.env["TEST_RUNS"] ?? 12);
+const RUNS = Number(process.env["TEST_RUNS"] ?? 8);
 
 const LIMITS = { server: undefined, threads: 2, timeoutMs: 20_000, heapMb: 256, memoryMb: 1024 } as const;
 const runtimes = {
