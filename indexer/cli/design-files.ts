@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { build, type BuildOptions } from "esbuild";
+import type { BuildOptions } from "esbuild";
 
 import { IndexerError } from "../errors.js";
 import { METHOD_PREFIX, type SourceOrigins } from "./try-origins.js";
@@ -83,7 +83,7 @@ async function compiled(path: string, origins: SourceOrigins | undefined): Promi
 
 /** Bundled code. It holds no path that depends on the current folder, or the same views would not be the same everywhere. */
 async function esbuild(path: string, outfile: string, options: BuildOptions, origins: SourceOrigins | undefined): Promise<string> {
-  const { outputFiles } = await build({
+  const { outputFiles } = await (await import("esbuild")).build({
     ...options,
     entryPoints: [path],
     absWorkingDir: dirname(path),

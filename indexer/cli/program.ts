@@ -1,18 +1,17 @@
-// The command line: which commands there are, with which options. What they do is in commands.ts and serve.ts.
+// The command line: which commands there are, with which options. What a command does is loaded when it runs: a supervisor and the small
+// commands must not wait for an HTTP server and a bundler.
 
 import { readFileSync } from "node:fs";
 
 import { Command, InvalidArgumentError, Option } from "commander";
 
-import { build, cleanup, errors, follow, info, query, type CommonFlags } from "./commands.js";
-import { compact } from "./compact.js";
 import { EXIT, report } from "./exit.js";
-import { serve, type ServeFlags } from "./serve.js";
-import { isSupervised, supervise } from "./supervisor.js";
+import type { CommonFlags } from "./flags.js";
 import { queryParameter } from "./query-flags.js";
-import { tryViews, type TryFlags } from "./try.js";
-import { types, type TypesFlags } from "./types-command.js";
-import { treeInfo, verify } from "./verify.js";
+import type { ServeFlags } from "./serve.js";
+import { isSupervised, supervise } from "./supervisor.js";
+import type { TryFlags } from "./try.js";
+import type { TypesFlags } from "./types-command.js";
 
 interface PackageFile {
   readonly version: string;
@@ -77,31 +76,33 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     program.command(name).description(about).exitOverride().showHelpAfterError("(--help shows the options)");
 
   talking(indexing(command("build <dir>", "bring the index up to date with the source"))).action(async (dir: string, flags: CommonFlags) => {
-    exit = await guarded(argv, flags, () => build(dir, flags));
+    exit = await guarded(argv, flags, async () => (await import("./commands.js")).build(dir, flags));
   });
   talking(indexing(command("follow <dir>", "keep the index up to date with a live feed"))).action(async (dir: string, flags: CommonFlags) => {
-    exit = await guarded(argv, flags, () => follow(dir, flags));
+    exit = await guarded(argv, flags, async () => (await import("./commands.js")).follow(dir, flags));
   });
 
   const parameters: [string, string][] = [];
   const ask = talking(indexing(command("query <dir> <view>", "ask a view: DDOC/VIEW; parameters have CouchDB's names, keys are JSON")));
   for (const option of queryParameter(parameters)) ask.addOption(option);
   ask.action(async (dir: string, view: string, flags: CommonFlags) => {
-    exit = await query(dir, view, parameters, flags);
+    exit = await (await import("./commands.js")).query(dir, view, parameters, flags);
   });
 
   talking(command("info <dir>", "what is in the index"))
     .option("--tree", "how the trees of each file are built: depth, nodes, fill, live and dead bytes")
     .action(async (dir: string, flags: CommonFlags & { tree?: boolean }) => {
-      exit = await (flags.tree ? treeInfo(dir, flags) : info(dir, flags));
+      exit = flags.tree
+        ? await (await import("./verify.js")).treeInfo(dir, flags)
+        : await (await import("./commands.js")).info(dir, flags);
     });
   talking(command("verify <dir> [ddoc]", "prove index files: every node, and that ids, rows and errors agree")).action(
     async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
-      exit = await verify(dir, ddoc, flags);
+      exit = await (await import("./verify.js")).verify(dir, ddoc, flags);
     },
   );
   talking(command("errors <dir> [ddoc]", "documents that failed to map")).action(async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
-    exit = await errors(dir, ddoc, flags);
+    exit = await (await import("./commands.js")).errors(dir, ddoc, flags);
   });
   talking(command("try", "run views over a few documents and show rows, logs and errors"))
     .requiredOption("-d, --ddoc <file>", "design document: .json, a module (.js .mjs .ts) or a folder views/NAME/{map,reduce}.js")
@@ -116,22 +117,22 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .addOption(new Option("--timeout <ms>", "longest time a call may take").argParser(whole).default(5000))
     .addOption(new Option("--heap <mib>", "JavaScript heap of the functions").argParser(whole).default(512))
     .action(async (flags: TryFlags) => {
-      exit = await tryViews(argv, flags);
+      exit = await (await import("./try.js")).tryViews(argv, flags);
     });
   talking(command("types", "write declarations of what views may call, for editors"))
     .option("-o, --out <file>", "default: stdout")
-    .action((flags: TypesFlags) => {
-      exit = types(flags);
+    .action(async (flags: TypesFlags) => {
+      exit = (await import("./types-command.js")).types(flags);
     });
   talking(command("compact <dir> [ddoc]", "rewrite index files as small as a first build makes them")).action(
     async (dir: string, ddoc: string | undefined, flags: CommonFlags) => {
-      exit = await compact(dir, ddoc, flags);
+      exit = await (await import("./compact.js")).compact(dir, ddoc, flags);
     },
   );
   talking(command("cleanup <dir>", "remove index files that no design document uses"))
     .option("--dry-run", "only say what would go")
     .action(async (dir: string, flags: CommonFlags & { dryRun?: boolean }) => {
-      exit = await cleanup(dir, flags);
+      exit = await (await import("./commands.js")).cleanup(dir, flags);
     });
 
   talking(indexing(command("serve <dir>", "CouchDB-compatible HTTP for views")))
@@ -144,7 +145,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .addOption(new Option("--stall <ms>", "a client that takes nothing for so long is dropped").argParser(whole).default(60_000))
     .addOption(new Option("--workers <n>", "processes that answer, beside one that writes; without it one process does both").argParser(whole))
     .action(async (dir: string, flags: ServeFlags) => {
-      exit = await guarded(argv, flags, () => serve(dir, flags));
+      exit = await guarded(argv, flags, async () => (await import("./serve.js")).serve(dir, flags));
     });
 
   try {

@@ -3,7 +3,8 @@
 
 import { Option } from "commander";
 
-import { PARAMETER_NAMES } from "../query/index.js";
+// Not through the folder's index: this is loaded at every start, and the rest of the folder only by queries.
+import { PARAMETER_NAMES } from "../query/parameters.js";
 
 const BOOLEAN = new Set([
   "inclusive_end",

@@ -2,9 +2,9 @@
 // run in a child of this one: when it dies, it is started again, goes on from its last checkpoint and maps what was under way in
 // view-server processes (see views/careful.ts), where the guilty document is found.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { constants } from "node:os";
-
-import { execa } from "execa";
 
 const SUPERVISED = "VIEWMILL_SUPERVISED";
 const RESTARTS_MAX = 50;
@@ -37,13 +37,10 @@ export function sayResult(exit: number): void {
 export async function supervise(argv: readonly string[]): Promise<number> {
   const program = process.argv[1] ?? "";
   for (let restarts = 0; ; restarts++) {
-    const child = execa(process.execPath, [...process.execArgv, program, ...argv], {
-      stdio: "inherit",
-      env: { [SUPERVISED]: "1" },
-      reject: false,
-      cleanup: true,
-      forceKillAfterDelay: false,
-      ipc: true,
+    // Not execa: the supervisor is all that stands between a command and its work, and must start at once.
+    const child = spawn(process.execPath, [...process.execArgv, program, ...argv], {
+      stdio: ["inherit", "inherit", "inherit", "ipc"],
+      env: { ...process.env, [SUPERVISED]: "1" },
     });
     let said: number | undefined;
     let grace: NodeJS.Timeout | undefined;
@@ -57,14 +54,13 @@ export async function supervise(argv: readonly string[]): Promise<number> {
     };
     process.on("SIGINT", forward);
     process.on("SIGTERM", forward);
-    const result = await child;
+    const [exitCode, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
     process.off("SIGINT", forward);
     process.off("SIGTERM", forward);
     clearTimeout(grace);
     if (said !== undefined) return said;
-    const { exitCode, signal } = result;
-    const broken = signal === undefined ? FATAL_EXITS.has(exitCode ?? -1) : BROKEN.has(signal);
-    if (!broken) return exitCode ?? 128 + (signal === undefined ? 0 : constants.signals[signal]);
+    const broken = signal === null ? FATAL_EXITS.has(exitCode ?? -1) : BROKEN.has(signal);
+    if (!broken) return exitCode ?? 128 + (signal === null ? 0 : constants.signals[signal]);
     const how = signal ?? `exit code ${String(exitCode)}`;
     if (restarts >= RESTARTS_MAX) {
       process.stderr.write(`viewmill: the indexer died ${restarts + 1} times, last by ${how}; giving up. Try --map-in processes.\n`);
