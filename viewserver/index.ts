@@ -1,5 +1,6 @@
 // The view server's public names.
-export { Session, type HandleResult, type LogLine, type ReduceReply } from "./session.js";
+export { Session } from "./session.js";
+export type { HandleResult, LogLine, ReduceReply } from "./results.js";
 export { EXCEPTION_MARK, type RowExchange, type SessionOptions } from "./options.js";
 export { syntaxFault, visibleMembers } from "./inspect.js";
 export type { CompileError } from "./source.js";

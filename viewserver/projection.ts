@@ -36,9 +36,9 @@ export function membersRead(fn: Prepared): ReadonlySet<string> | undefined {
   const parents = new Map<Node, AnyNode | undefined>();
   const uses: AnyNode[] = [];
   walk(fn.program, (node, parent) => {
-    parents.set(node, parent as AnyNode | undefined);
+    parents.set(node, parent);
     if (node.type === "Identifier" && node !== parameter && scope.variable(node) === variable)
-      uses.push(node as AnyNode);
+      uses.push(node);
   });
   for (const use of uses) {
     const parent = parents.get(use);

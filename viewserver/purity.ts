@@ -8,63 +8,22 @@
 // 3. Whatever makes names or values uncertain (eval, with, classes, generators, tagged templates, `__proto__`, `constructor`, computed
 //    writes, spread into unknown calls, …) ends the proof.
 import type { Node } from "acorn";
+import {
+  CALLBACK_METHODS,
+  CHANGING_METHODS,
+  CONSTRUCTORS,
+  ENDS_PROOF,
+  GLOBAL_FUNCTIONS,
+  GLOBAL_METHODS,
+  HELPERS,
+  LISTS,
+  METHODS,
+  OBJECT,
+  OTHER_HELPERS,
+  SUSPICIOUS_MEMBERS,
+} from "./language.js";
 import { declare, type Scope, type Variable } from "./scopes.js";
 import { prepare, walk, type Prepared } from "./source.js";
-
-const HELPERS = names("emit sum log toJSON isArray");
-
-const OTHER_HELPERS = names("require provides registerType start send getRow arguments");
-
-// Global functions and methods of globals that change none of their arguments and call back nothing but what is checked below.
-const GLOBAL_FUNCTIONS = names(
-  "Number String Boolean BigInt Date Array RegExp Error TypeError RangeError Symbol parseInt parseFloat isNaN isFinite escape " +
-    "unescape encodeURI encodeURIComponent decodeURI decodeURIComponent",
-);
-const GLOBAL_METHODS: Readonly<Record<string, ReadonlySet<string>>> = {
-  Math: names(
-    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clz32 cos cosh exp expm1 floor fround hypot imul log log10 log1p log2 max " +
-      "min pow random round sign sin sinh sqrt tan tanh trunc",
-  ),
-  Object: names("keys values entries is hasOwn"),
-  Array: names("isArray of"),
-  JSON: names("stringify"),
-  Number: names("isInteger isSafeInteger isFinite isNaN parseInt parseFloat"),
-  String: names("fromCharCode fromCodePoint"),
-  Date: names("UTC now parse"),
-};
-const OBJECT = names("Object");
-/** Methods of Object that answer a new array. */
-const LISTS = names("keys values entries");
-const CONSTRUCTORS = names("Date Array RegExp Error TypeError RangeError Map Set");
-
-/** Methods that change neither receiver nor arguments. */
-const METHODS = names(
-  "charAt charCodeAt codePointAt at concat includes indexOf lastIndexOf slice substr substring trim trimStart trimEnd trimLeft " +
-    "trimRight toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase startsWith endsWith split match search normalize " +
-    "localeCompare padStart padEnd repeat replace replaceAll join toString toFixed toPrecision toExponential valueOf " +
-    "hasOwnProperty flat keys values entries get has test exec toReversed with " +
-    "getTime getFullYear getMonth getDate getDay getHours getMinutes getSeconds getMilliseconds getTimezoneOffset getYear " +
-    "getUTCFullYear getUTCMonth getUTCDate getUTCDay getUTCHours getUTCMinutes getUTCSeconds getUTCMilliseconds " +
-    "toISOString toJSON toDateString toTimeString toUTCString toGMTString toLocaleDateString toLocaleTimeString toLocaleString",
-);
-/** Methods that call back: harmless if the first argument is a function of this source or a harmless one of the language. */
-const CALLBACK_METHODS = names(
-  "forEach map filter reduce reduceRight some every find findIndex findLast findLastIndex flatMap toSorted",
-);
-/** Methods that change their receiver: only on fresh variables. */
-const CHANGING_METHODS = names(
-  "push pop shift unshift sort reverse splice fill copyWithin set add delete clear setTime setFullYear setMonth setDate setHours " +
-    "setMinutes setSeconds setMilliseconds setUTCFullYear setUTCMonth setUTCDate setUTCHours setUTCMinutes setUTCSeconds " +
-    "setUTCMilliseconds setYear",
-);
-const SUSPICIOUS_MEMBERS = names(
-  "__proto__ constructor prototype __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ caller callee arguments " +
-    "call apply bind assign freeze isFrozen isSealed isExtensible",
-);
-const ENDS_PROOF = names(
-  "WithStatement ClassDeclaration ClassExpression TaggedTemplateExpression YieldExpression AwaitExpression MetaProperty Super " +
-    "ImportExpression ThisExpression PrivateIdentifier",
-);
 
 const known = new WeakMap<Prepared, boolean>();
 
@@ -98,10 +57,6 @@ export function leavesNothing(source: string): boolean {
   }
 }
 
-function names(text: string): ReadonlySet<string> {
-  return new Set(text.split(/\s+/));
-}
-
 // The nodes of acorn, read without its hundred types: every member may be missing.
 interface AnyNode extends Node {
   readonly name?: string;
@@ -127,15 +82,14 @@ interface AnyNode extends Node {
 class Proof {
   readonly #scope: Scope;
   readonly #program: Node;
+  readonly #ownInputs: boolean;
   /** Globals that the source itself assigns: they hold what it puts there. */
   readonly #implicit = new Set<string>();
 
   /** `ownInputs`: the function may change what it was handed, only nothing that outlives the call. */
-  constructor(
-    program: Node,
-    private readonly ownInputs = false,
-  ) {
+  constructor(program: Node, ownInputs = false) {
     this.#program = program;
+    this.#ownInputs = ownInputs;
     this.#scope = declare(program);
     for (const name of this.#scope.assignedGlobals) {
       if (!HELPERS.has(name) && !(name in globalThis) && !OTHER_HELPERS.has(name))
@@ -212,7 +166,7 @@ class Proof {
     if (target.type === "Identifier")
       return !this.#scope.isFree(target) || this.#implicit.has(target.name ?? "");
     if (target.type !== "MemberExpression") return false;
-    if (this.ownInputs) return true;
+    if (this.#ownInputs) return true;
     if (!this.#isFresh(target.object as AnyNode)) return false;
     // A name only known at run time may be `__proto__`, and then a later write would meet the document.
     return target.computed !== true || isNumber(target.property as AnyNode);
@@ -271,9 +225,9 @@ class Proof {
     }
     if (method === "apply" || method === "call") return this.#isGlobalMethod(object);
     if (CHANGING_METHODS.has(method)) {
-      if (this.ownInputs && method !== "sort") return true;
+      if (this.#ownInputs && method !== "sort") return true;
       return (
-        (this.ownInputs || this.#isFresh(object)) &&
+        (this.#ownInputs || this.#isFresh(object)) &&
         (method !== "sort" || args.length === 0 || this.#isHarmlessCallback(args[0]))
       );
     }
