@@ -173,6 +173,10 @@ export class ViewIndex {
   #counts: UpdateCounts | undefined;
   #updateBegan: number | undefined;
   #closed = false;
+  /** The topmost folder that was made for this index. */
+  #made: string | undefined;
+  /** Its first build met a line that is none: nothing of the index is to remain. */
+  #stillborn = false;
   /** The source's stamp at which design documents were last looked for, and groups were last brought up to date. */
   #designsStamp: string | undefined;
   readonly #stamps = new WeakMap<GroupIndex, string>();
@@ -222,11 +226,11 @@ export class ViewIndex {
     const lock = options.readOnly ? undefined : await DirectoryLock.acquire(options.dir);
     if (lock && known) removeStaleGenerations(options.dir, known);
     const index = new ViewIndex(options, lock, known ?? EMPTY_MANIFEST);
+    index.#made = made;
     try {
       await index.#start();
     } catch (error) {
       await index.close();
-      if (made !== undefined) removeEmptyFolders(options.dir, made);
       throw error;
     }
     return index;
@@ -236,14 +240,17 @@ export class ViewIndex {
   async update(options: UpdateOptions = {}): Promise<UpdateCounts> {
     this.#requireOpen();
     await this.#refreshDesigns();
-    const designs = options.designDocuments?.map((name) => this.#designs.require(name)) ?? [...this.#designs.valid()];
-    for (const design of designs) await this.#requireCompiled(design);
-    const groups = await this.#openGroups(designs);
+    const groups = await this.#openGroups(await this.#usable(options.designDocuments));
     return this.#scheduler.exclusive(async () => {
       this.#run = { signal: this.#signal(options.signal), onProgress: options.onProgress };
+      this.#stillborn = false;
       try {
         await this.#updateGroups(groups, true);
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
+      } catch (error) {
+        const { code } = error as { code?: string };
+        this.#stillborn = this.#made !== undefined && BAD_LINES.has(code) && groups.every(({ state }) => state.seq === null);
+        throw error;
       } finally {
         this.#run = { signal: undefined, onProgress: undefined };
       }
@@ -254,7 +261,7 @@ export class ViewIndex {
   async follow(options: UpdateOptions & { readonly signal: AbortSignal }): Promise<UpdateCounts> {
     this.#requireOpen();
     await this.update(options);
-    const groups = await this.#openGroups([...this.#designs.valid()]);
+    const groups = await this.#openGroups(await this.#usable(options.designDocuments));
     return this.#scheduler.exclusive(async () => {
       const updater = await this.#updater();
       return updater.update(groups, {
@@ -438,8 +445,10 @@ export class ViewIndex {
     }
   }
 
-  async info(): Promise<IndexInfo> {
+  /** @param options - `look`: look for new design documents first, which the source may be too far away for. Default false. */
+  async info(options: { readonly look?: boolean } = {}): Promise<IndexInfo> {
     this.#requireOpen();
+    if (options.look === true) await this.#refreshDesigns(this.#source?.stamp?.());
     await this.#followManifest();
     const groups: GroupInfo[] = [];
     const refused: { designDocument: string; reason: string }[] = [];
@@ -565,7 +574,12 @@ export class ViewIndex {
     await this.#compactions.settled();
     if (!this.#options.runtime) await this.#runtime.close();
     if (this.#ownsSource) await this.#source?.close();
+    if (this.#stillborn) {
+      this.#removeIndexes();
+      rmSync(join(this.#options.dir, MANIFEST_FILE), { force: true });
+    }
     await this.#lock?.release();
+    if (this.#made !== undefined) removeEmptyFolders(this.#options.dir, this.#made);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -585,6 +599,27 @@ export class ViewIndex {
     for (const design of given) await this.#requireCompiled(design);
     if (options.source !== undefined || this.#manifest.source !== undefined) await this.#requireSource();
     if (options.designDocuments.length > 0) this.#saveManifest(this.#manifest);
+  }
+
+  /** Design documents to be indexed. One of the source that does not compile is its author's affair, and no reason to fail the others. */
+  async #usable(names: readonly string[] | undefined): Promise<DesignDocument[]> {
+    if (names) {
+      const designs = names.map((name) => this.#designs.require(name));
+      for (const design of designs) await this.#requireCompiled(design);
+      return designs;
+    }
+    const usable: DesignDocument[] = [];
+    for (const [id, { design, origin }] of this.#designs.entries()) {
+      if (design instanceof IndexerError || design.views.size === 0) continue;
+      try {
+        await this.#requireCompiled(design);
+        usable.push(design);
+      } catch (error) {
+        if (origin === "given" || !(error instanceof IndexerError)) throw error;
+        this.#options.onWarning(`${id} is left out: ${error.message}`);
+      }
+    }
+    return usable;
   }
 
   #requireOpen(): void {
@@ -785,7 +820,7 @@ export class ViewIndex {
       idField: this.#manifest.source?.idField ?? o.idField,
       lineBytesMax: o.lineBytesMax,
       threads: this.#runtime.threads,
-      mapper: this.#runtime.mapper,
+      mapper: await this.#runtime.mapper(),
       isolated: this.#runtime.isolated,
       minDocuments: o.minDocuments,
       minBytes: o.minBytes,
@@ -895,6 +930,9 @@ function instanceOf(store: Store): string {
 function withoutPassword(spec: string): string {
   return spec.replace(/^(https?:\/\/)[^/@]*@/, "$1");
 }
+
+/** What ends a first build without a reason to keep anything of it. */
+const BAD_LINES = new Set<string | undefined>(["SOURCE_MALFORMED", "SOURCE_LINE_TOO_LONG"]);
 
 /** From `dir` up to `made`, as far as they are empty. */
 function removeEmptyFolders(dir: string, made: string): void {

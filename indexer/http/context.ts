@@ -13,6 +13,8 @@ export interface HttpContext {
   readonly stallMs: number;
   /** Told in a header, where several processes answer. */
   readonly worker: string | undefined;
+  /** True once the server is being closed: connections end with the answer that is under way. */
+  readonly closing: () => boolean;
   /** Told of answers that failed for a reason of ours. */
   readonly onWarning: (message: string) => void;
 }

@@ -13,7 +13,7 @@ export interface WriterCalls {
   documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]>;
   designDocument(name: string): Promise<string | undefined>;
   database(): Promise<DatabaseState>;
-  info(): Promise<IndexInfo>;
+  info(look: boolean): Promise<IndexInfo>;
   pending(designDocument: string): Promise<number>;
   compactions(): Promise<readonly CompactionTask[]>;
   compact(designDocument: string): Promise<void>;

@@ -177,8 +177,8 @@ export class ReaderService implements ViewService {
     return this.#writer.call("database");
   }
 
-  info(): Promise<IndexInfo> {
-    return this.#writer.call("info");
+  info(look: boolean): Promise<IndexInfo> {
+    return this.#writer.call("info", look);
   }
 
   pending(designDocument: string): Promise<number> {

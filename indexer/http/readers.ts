@@ -71,7 +71,7 @@ class Readers {
       documents: (requests) => local.documents(requests),
       designDocument: (name) => local.designDocument(name),
       database: () => local.database(),
-      info: () => local.info(),
+      info: (look) => local.info(look),
       pending: (design) => local.pending(design),
       compactions: () => local.compactions(),
       compact: (design) => local.compact(design),

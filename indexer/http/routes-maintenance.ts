@@ -36,7 +36,7 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
     reply.type("text/plain; version=0.0.4; charset=utf-8").send(await service.metrics()),
   );
   app.get("/_active_tasks", async (_request, reply) => {
-    const { groups } = await service.info();
+    const { groups } = await service.info(false);
     const updates = groups.filter(({ updaterRunning }) => updaterRunning).map((group) => indexerTask(context.db, group));
     const compactions = (await service.compactions()).map((one) => compactionTask(context.db, one));
     return sendJson(reply, [...updates, ...compactions]);
@@ -44,7 +44,7 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
 
   app.get("/:db/_design/:ddoc/_info", async (request, reply) => {
     const { ddoc } = paramsOf(request);
-    const { groups } = await service.info();
+    const { groups } = await service.info(true);
     const group = groups.find(({ designDocument }) => designDocument === `_design/${ddoc}`);
     if (!group) throw notFound();
     const compacting = (await service.compactions()).some(({ designDocument }) => designDocument === group.designDocument);

@@ -58,6 +58,7 @@ function headersOf(context: HttpContext, json: boolean, etag: string | undefined
     "Accept, Accept-Encoding",
   ];
   if (etag !== undefined) headers.push("ETag", etag);
+  if (context.closing()) headers.push("Connection", "close");
   if (context.worker !== undefined) headers.push("X-Viewmill-Worker", context.worker);
   return headers;
 }

@@ -84,6 +84,7 @@ export interface ListenOptions extends HttpOptions {
 export async function listen(options: ListenOptions): Promise<RunningServer> {
   checkHost(options);
   const { host = "127.0.0.1", port = 5984, metrics, requestsMax = 1000, user } = options;
+  let closing = false;
   const context: HttpContext = {
     service: options.service,
     db: options.db ?? "db",
@@ -91,11 +92,11 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
     bodyBytesMax: options.bodyBytesMax ?? 8 * 2 ** 20,
     stallMs: options.stallMs ?? 60_000,
     worker: options.worker,
+    closing: () => closing,
     onWarning: options.onWarning,
   };
   const gate = new Gate(metrics, requestsMax, user);
   const views = new ViewHandler(context);
-  let closing = false;
   const dispatch = (request: IncomingMessage, response: ServerResponse, others: RequestListener): void => {
     if (closing) response.shouldKeepAlive = false;
     if (!gate.passes(request, response)) return;

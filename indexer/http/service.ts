@@ -49,7 +49,8 @@ export interface ViewService {
   /** A design document as JSON; of the source, or given when the server was started. */
   designDocument(name: string): Promise<string | undefined>;
   database(): Promise<DatabaseState>;
-  info(): Promise<IndexInfo>;
+  /** @param look - for design documents that nobody has asked for yet, too. */
+  info(look: boolean): Promise<IndexInfo>;
   /** Changes that the group of a design document has still to take. */
   pending(designDocument: string): Promise<number>;
   compactions(): Promise<readonly CompactionTask[]>;
@@ -105,8 +106,8 @@ export class LocalService implements ViewService {
     };
   }
 
-  info(): Promise<IndexInfo> {
-    return this.#index.info();
+  info(look: boolean): Promise<IndexInfo> {
+    return this.#index.info({ look });
   }
 
   pending(designDocument: string): Promise<number> {
@@ -118,7 +119,7 @@ export class LocalService implements ViewService {
   }
 
   async compact(designDocument: string): Promise<void> {
-    const { groups } = await this.#index.info();
+    const { groups } = await this.#index.info({ look: true });
     const group = groups.find((one) => one.designDocument === `_design/${designDocument}`);
     if (!group) throw notFound();
     const id = group.designDocument;
