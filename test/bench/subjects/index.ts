@@ -1,0 +1,16 @@
+// All subjects, in the order in which they are run and reported. Modules are loaded when they are needed: some want rivals installed.
+
+import type { Subject } from "../subject.js";
+
+export const subjects = {
+  "build-one": async () => (await import("./builds.js")).buildOne,
+  "build-three": async () => (await import("./builds.js")).buildThree,
+  "build-processes": async () => (await import("./builds.js")).buildProcesses,
+  "build-reduce": async () => (await import("./builds.js")).buildReduce,
+  "build-medium": async () => (await import("./builds.js")).buildMedium,
+  "build-large": async () => (await import("./builds.js")).buildLarge,
+  incremental: async () => (await import("./incremental.js")).incremental,
+  rivals: async () => (await import("./rivals.js")).rivals,
+} as const satisfies Record<string, () => Promise<Subject>>;
+
+export type SubjectName = keyof typeof subjects;
