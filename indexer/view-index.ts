@@ -31,6 +31,7 @@ import { LaterSyncs } from "./views/later-syncs.js";
 import { DirectoryLock } from "./views/lock.js";
 import {
   EMPTY_MANIFEST,
+  MANIFEST_FILE,
   indexFileName,
   manifestStamp,
   readManifest,
@@ -248,8 +249,7 @@ export class ViewIndex {
         await this.#updateGroups(groups, true);
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
       } catch (error) {
-        const { code } = error as { code?: string };
-        this.#stillborn = this.#made !== undefined && BAD_LINES.has(code) && groups.every(({ state }) => state.seq === null);
+        this.#stillborn = BAD_LINES.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
         throw error;
       } finally {
         this.#run = { signal: undefined, onProgress: undefined };
@@ -599,6 +599,13 @@ export class ViewIndex {
     for (const design of given) await this.#requireCompiled(design);
     if (options.source !== undefined || this.#manifest.source !== undefined) await this.#requireSource();
     if (options.designDocuments.length > 0) this.#saveManifest(this.#manifest);
+  }
+
+  /** True when this index made its directory, and nothing in it would save the next build any work. */
+  #isWorthNothing(groups: readonly GroupIndex[]): boolean {
+    if (this.#made === undefined || groups.some(({ state }) => state.seq !== null)) return false;
+    // What is before a bad row of a feed can be gone on from; a file of documents must be edited, and is another one then.
+    return this.#source?.snapshot === true || !readdirSync(this.#options.dir).some((name) => name.endsWith(".runs"));
   }
 
   /** Design documents to be indexed. One of the source that does not compile is its author's affair, and no reason to fail the others. */

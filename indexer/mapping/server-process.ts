@@ -8,7 +8,7 @@ import { execa, parseCommandString } from "execa";
 
 import { ProtocolClient, ProtocolError, streamTransport } from "../../protocol/index.js";
 import { IndexerError } from "../errors.js";
-import { compilationError } from "./session-cache.js";
+import { compilationError } from "./compilation-error.js";
 import type { GroupConfig } from "./types.js";
 
 const OPTIONS = {

@@ -1,7 +1,7 @@
 // View-server sessions of one thread, by group. Compiling and making realms is dear, so a session lives on between tasks.
 
 import { Session } from "../../viewserver/index.js";
-import { IndexerError } from "../errors.js";
+import { compilationError } from "./compilation-error.js";
 import type { GroupConfig, MapLimits } from "./types.js";
 
 const SESSIONS_MAX = 8;
@@ -44,17 +44,6 @@ export function mapSession(config: GroupConfig, limits: MapLimits): Session {
     }
   }
   return session;
-}
-
-/** The error for a map function that a view server refused. */
-export function compilationError(config: GroupConfig, tree: number, reply: unknown): IndexerError {
-  const text = Array.isArray(reply) ? String(reply[2]) : JSON.stringify(reply);
-  const view = config.labels[tree] ?? String(tree);
-  return new IndexerError(
-    "INDEXER_DDOC_COMPILATION",
-    `Compilation of the map function in the '${view}' view failed: ${text}`,
-    { view, status: 400, error: "compilation_error" },
-  );
 }
 
 let reducing: Session | undefined;

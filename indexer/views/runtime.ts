@@ -1,9 +1,6 @@
-// Where map and reduce functions run: threads and view-server processes, made when they are first needed.
+// Where map and reduce functions run: threads and view-server processes, made (and their modules loaded) when they are first needed.
 
 import type { Mapper } from "../mapping/mapper.js";
-import { ProcessMapper } from "../mapping/process-mapper.js";
-import { ServerPool } from "../mapping/server-pool.js";
-import { ownServer, parseServerCommand, type ServerCommand } from "../mapping/server-process.js";
 import { ThreadMapper } from "../mapping/thread-mapper.js";
 import { ThreadPool } from "../mapping/thread-pool.js";
 import type { GroupConfig } from "../mapping/types.js";
@@ -25,7 +22,7 @@ export interface RuntimeOptions {
 export class MappingRuntime {
   readonly #options: RuntimeOptions;
   #threads: ThreadPool | undefined;
-  #mapper: Mapper | undefined;
+  #mapper: Promise<Mapper> | undefined;
 
   constructor(options: RuntimeOptions) {
     this.#options = options;
@@ -37,39 +34,50 @@ export class MappingRuntime {
     return this.#threads;
   }
 
-  get mapper(): Mapper {
-    this.#mapper ??= this.#options.mapIn === "threads" ? new ThreadMapper(this.threads) : this.#processes();
+  mapper(): Promise<Mapper> {
+    this.#mapper ??=
+      this.#options.mapIn === "threads"
+        ? Promise.resolve(new ThreadMapper(this.threads))
+        : this.#processes();
     return this.#mapper;
   }
 
-  /** A mapper whose faults stay in child processes; undefined when `mapper` is one. */
-  get isolated(): (() => Mapper) | undefined {
+  /** Makes a mapper whose faults stay in child processes; undefined when `mapper` is one. */
+  get isolated(): (() => Promise<Mapper>) | undefined {
     return this.#options.mapIn === "threads" ? () => this.#processes() : undefined;
   }
 
   /** Custom reduces of a group. The mapper is made at the first call. */
   reducer(config: GroupConfig): JsReduceRunner {
-    let made: JsReduceRunner | undefined;
-    const runner = (): JsReduceRunner => (made ??= this.mapper.reducer(config));
+    let made: Promise<JsReduceRunner> | undefined;
+    const runner = (): Promise<JsReduceRunner> =>
+      (made ??= this.mapper().then((mapper) => mapper.reducer(config)));
     return {
-      reduce: (sources, rows) => runner().reduce(sources, rows),
-      rereduce: (source, values, context) => runner().rereduce(source, values, context),
-      reduceBatch: async (sources, rows) =>
-        runner().reduceBatch?.(sources, rows) ?? Promise.all(rows.map((input) => runner().reduce(sources, input))),
-      rereduceBatch: async (source, values, context) =>
-        runner().rereduceBatch?.(source, values, context) ??
-        Promise.all(values.map((input) => runner().rereduce(source, input, context))),
+      reduce: async (sources, rows) => (await runner()).reduce(sources, rows),
+      rereduce: async (source, values, context) => (await runner()).rereduce(source, values, context),
+      reduceBatch: async (sources, rows) => {
+        const js = await runner();
+        return js.reduceBatch?.(sources, rows) ?? Promise.all(rows.map((input) => js.reduce(sources, input)));
+      },
+      rereduceBatch: async (source, values, context) => {
+        const js = await runner();
+        return (
+          js.rereduceBatch?.(source, values, context) ??
+          Promise.all(values.map((input) => js.rereduce(source, input, context)))
+        );
+      },
     };
   }
 
   async close(): Promise<void> {
-    await this.#mapper?.close();
+    await (await this.#mapper)?.close();
     await this.#threads?.close();
   }
 
-  #processes(): ProcessMapper {
+  async #processes(): Promise<Mapper> {
+    const { ProcessMapper, ServerPool, ownServer, parseServerCommand } = await import("../mapping/processes.js");
     const { server, threads, timeoutMs, heapMb, memoryMb, strict = false } = this.#options;
-    const command: ServerCommand = server === undefined ? ownServer(heapMb, strict) : parseServerCommand(server);
+    const command = server === undefined ? ownServer(heapMb, strict) : parseServerCommand(server);
     return new ProcessMapper(this.threads, new ServerPool(command, threads, { timeoutMs, memoryMb }));
   }
 }

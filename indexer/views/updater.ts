@@ -52,7 +52,7 @@ export interface UpdaterOptions {
   readonly threads: ThreadPool;
   readonly mapper: Mapper;
   /** Maps what an earlier process died over; undefined when `mapper` contains every fault itself. */
-  readonly isolated: (() => Mapper) | undefined;
+  readonly isolated: (() => Promise<Mapper>) | undefined;
   readonly minDocuments: number;
   readonly minBytes: number;
   readonly maxDelayMs: number;
@@ -116,10 +116,14 @@ export class Updater {
   async update(groups: readonly GroupIndex[], run: UpdateRun): Promise<UpdateCounts> {
     const counts: UpdateCounts = { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
     try {
-      for (const cohort of cohorts(groups)) {
-        run.signal?.throwIfAborted();
-        await this.#updateCohort(cohort, run, counts);
-      }
+      if (this.#careful > 0) this.#isolated = await this.#options.isolated?.();
+      // A live feed has no end after which the next could begin.
+      if (run.until === "forever") await Promise.all(cohorts(groups).map((cohort) => this.#updateCohort(cohort, run, counts)));
+      else
+        for (const cohort of cohorts(groups)) {
+          run.signal?.throwIfAborted();
+          await this.#updateCohort(cohort, run, counts);
+        }
     } catch (error) {
       if (run.signal?.aborted)
         throw new IndexerError("INDEXER_ABORTED", "the update was stopped; what was mapped until then is kept", {}, { cause: error });
@@ -205,9 +209,8 @@ export class Updater {
 
   /** The mapper for the next chunk: careful ones first, when an earlier process died. */
   #nextMapper(): Mapper {
-    if (this.#careful > 0 && this.#options.isolated) {
+    if (this.#careful > 0 && this.#isolated) {
       this.#careful--;
-      this.#isolated ??= this.#options.isolated();
       return this.#isolated;
     }
     if (this.#options.isolated) this.#marker.begin();

@@ -1,0 +1,15 @@
+// The error for a function that a view server refused, wherever the server runs.
+
+import { IndexerError } from "../errors.js";
+import type { GroupConfig } from "./types.js";
+
+/** The error for a map function that a view server refused. */
+export function compilationError(config: GroupConfig, tree: number, reply: unknown): IndexerError {
+  const text = Array.isArray(reply) ? String(reply[2]) : JSON.stringify(reply);
+  const view = config.labels[tree] ?? String(tree);
+  return new IndexerError(
+    "INDEXER_DDOC_COMPILATION",
+    `Compilation of the map function in the '${view}' view failed: ${text}`,
+    { view, status: 400, error: "compilation_error" },
+  );
+}
