@@ -23,7 +23,12 @@ function talk(flags: Flags, line: string): void {
 /** Flags as options of the library. */
 export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndexOptions> {
   const designDocuments: object[] = [];
-  for (const file of flags.ddoc ?? []) designDocuments.push(await loadDesignFile(file));
+  for (const file of flags.ddoc ?? []) {
+    const design = await loadDesignFile(file);
+    if (Object.keys(Object((design as { views?: unknown }).views) as object).length === 0)
+      throw new UsageError(`--ddoc ${file}: the design document has no views`);
+    designDocuments.push(design);
+  }
   const given = <K extends string, V>(name: K, value: V | undefined): Record<K, V> | object =>
     value === undefined ? {} : { [name]: value };
   return {
@@ -129,6 +134,8 @@ export async function build(dir: string, flags: Flags): Promise<number> {
       },
     });
     progress.stop();
+    if ((await index.signatures()).size === 0)
+      throw new UsageError("there is no design document: give one with --ddoc, or put one into the source");
     return await conclude(index, dir, counts, (performance.now() - began) / 1000, flags);
   } finally {
     progress.stop();
@@ -168,6 +175,16 @@ function splitView(name: string): [string, string] {
   return [plain.slice(0, slash), plain.slice(slash + 1)];
 }
 
+/** CouchDB's message does not say which parameter it is about. */
+function checkParameter([name, text]: readonly [string, string]): void {
+  try {
+    parseViewQuery([[name, text]]);
+  } catch (error) {
+    const { reason, message } = error as { reason?: string; message: string };
+    throw new UsageError(`--${name.replaceAll("_", "-")} ${text}: ${reason ?? message}`);
+  }
+}
+
 /** Without a source and without `update` the index is read as it is, from DIR alone and without the writer's lock. */
 export async function query(
   dir: string,
@@ -178,6 +195,7 @@ export async function query(
   const [design, view] = splitView(name);
   const update = parameters.findLast(([parameter]) => parameter === "update")?.[1];
   const readOnly = flags.source === undefined && (flags.ddoc ?? []).length === 0 && (update === undefined || update === "false");
+  for (const parameter of parameters) checkParameter(parameter);
   const asked = parseViewQuery(readOnly ? [...parameters, ["update", "false"]] : parameters);
   const index = await ViewIndex.open({ ...(await indexOptions(dir, flags)), readOnly });
   try {

@@ -1,6 +1,7 @@
 // Reads what a task is to look at and slices it into documents. One instance a thread: buffers and columns are reused.
 
-import { FileRangeReader, sliceChanges, sliceDocuments, Slices } from "../sources/index.js";
+import { IndexerError } from "../errors.js";
+import { FileRangeReader, malformedLine, sliceChanges, sliceDocuments, Slices } from "../sources/index.js";
 import type { LineInput } from "./types.js";
 
 const LF = 0x0a;
@@ -36,6 +37,21 @@ export class LineReader {
     return this.slices;
   }
 
+  /** The error for a line of what was read last, naming file and line where they are known. */
+  malformed(input: LineInput, lineStart: number, problem: string): IndexerError {
+    const lf = this.lines.indexOf(LF, lineStart);
+    const line = this.lines.subarray(lineStart, lf < 0 ? this.lines.length : lf);
+    const { label } = input;
+    if (!("path" in input.data)) return malformedLine(this.lines, lineStart, lineStart + line.length, problem, { label, firstLine: input.firstLine });
+    const { path, start } = input.data;
+    return malformedLine(line, 0, line.length, problem, {
+      label,
+      path,
+      start: input.pieces ? placeInPieces(input.pieces, lineStart) : start + lineStart,
+      firstLine: undefined,
+    });
+  }
+
   #bytes(input: LineInput): Uint8Array {
     if (!("path" in input.data)) return input.data;
     if (input.pieces) return this.#pieces(input.data.path, input.data.inode, input.pieces);
@@ -63,4 +79,16 @@ export class LineReader {
     }
     return this.#buffer.subarray(0, used);
   }
+}
+
+/** Where in its file byte `at` of the joined pieces is. */
+function placeInPieces(pieces: Float64Array, at: number): number {
+  let used = 0;
+  for (let i = 0; i < pieces.length; i += 2) {
+    const start = pieces[i] as number;
+    const length = (pieces[i + 1] as number) - start + 1;
+    if (at < used + length) return start + at - used;
+    used += length;
+  }
+  return pieces.at(-1) ?? 0;
 }

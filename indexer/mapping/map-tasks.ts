@@ -5,7 +5,7 @@ import { EntryBatch, encodeSegment, RunFile } from "../../btree/index.js";
 import { mapDocLines } from "../../protocol/index.js";
 import { visibleMembers, type LogLine, type Session } from "../../viewserver/index.js";
 import { IndexerError } from "../errors.js";
-import { malformedLine, SLICE_DELETED, SLICE_DESIGN, type Slices } from "../sources/index.js";
+import { SLICE_DELETED, SLICE_DESIGN, type Slices } from "../sources/index.js";
 import { writeVarint } from "../views/row-value.js";
 import { ChunkEncoder, type DocumentRef } from "./chunk-encoder.js";
 import { DocumentText, projectedLines } from "./document-text.js";
@@ -30,12 +30,16 @@ import {
   type PrepareTask,
   type ScanResult,
   type ScanTask,
+  type SyntaxTask,
   type ViewFailure,
 } from "./types.js";
 
 /** Documents whose replies are joined before they are scanned: enough to make the per-call costs vanish. */
 const BLOCK_DOCUMENTS = 512;
 const BLOCK_BYTES = 1 << 18;
+
+/** An engine's message quotes the text: only its beginning is of use. */
+const REASON_MAX = 100;
 
 const reader = new LineReader();
 const encoders = new Map<string, ChunkEncoder>();
@@ -175,7 +179,7 @@ class ChunkMapping {
       try {
         this.#replies.push(session.mapDocument(doc));
       } catch (cause) {
-        throw isViewServerError(cause) ? notJson(this.#task.input, slices, i, text.whole(i)) : cause;
+        throw (isViewServerError(cause) ? notJson(this.#task.input, slices, i) : undefined) ?? cause;
       }
       this.#positions.push(i);
       if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
@@ -228,22 +232,23 @@ function isViewServerError(error: unknown): boolean {
   return (error as { code?: unknown }).code === "VIEWSERVER_NOT_JSON";
 }
 
-/** The error for a line whose document is not JSON: the source is at fault. */
-function notJson(input: LineInput, slices: Slices, i: number, doc: string): IndexerError {
-  let why = "not JSON";
+/** The error for a line whose document is not JSON: the source is at fault. Undefined when it is JSON. */
+function notJson(input: LineInput, slices: Slices, i: number): IndexerError | undefined {
+  const { docs, docStart, docEnd, lineStart } = slices;
+  const from = docStart[i] as number;
+  const doc = Buffer.from(docs.buffer, docs.byteOffset + from, (docEnd[i] as number) - from).toString("utf8");
   try {
     JSON.parse(doc);
+    return undefined;
   } catch (error) {
-    why = `not JSON (${(error as Error).message})`;
+    return reader.malformed(input, lineStart[i] as number, `not JSON (${(error as Error).message.slice(0, REASON_MAX)})`);
   }
-  const range = "path" in input.data ? input.data : undefined;
-  const start = slices.lineStart[i] as number;
-  return malformedLine(reader.lines, start, reader.lines.length, why, {
-    label: input.label,
-    path: range?.path,
-    start: range?.start,
-    firstLine: input.firstLine,
-  });
+}
+
+/** @throws IndexerError `SOURCE_MALFORMED` when the document is not JSON. */
+export function runSyntaxTask(task: SyntaxTask): void {
+  const error = notJson(task.input, reader.read(task.input), task.index);
+  if (error) throw error;
 }
 
 export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> {

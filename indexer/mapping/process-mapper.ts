@@ -65,9 +65,16 @@ export class ProcessMapper implements Mapper {
   }
 
   async #mapGroup(job: ChunkJob, group: GroupJob, prepared: PreparedLines): Promise<GroupSegments> {
-    const run = new LineRun(prepared, job.input.label, group.config.maps.length);
+    const run = new LineRun(prepared, group.config.maps.length);
     if (prepared.mapped.length > 0)
-      await this.#servers.use(group.config, job.signal, (lease) => run.run(lease));
+      try {
+        await this.#servers.use(group.config, job.signal, (lease) => run.run(lease));
+      } catch (error) {
+        if (!(error instanceof NotJson)) throw error;
+        // Tells file and line.
+        await this.#threads.syntax({ kind: "syntax", input: job.input, index: error.index });
+        throw new IndexerError("SOURCE_MALFORMED", `${job.input.label}: a document is not JSON: ${error.message}`, { file: job.input.label });
+      }
     const { lines: _lines, ...rest } = prepared;
     return this.#threads.encode(
       {
@@ -97,7 +104,6 @@ class LineRun {
   readonly failures: DocumentFailure[] = [];
   readonly viewFailures: { index: number; failure: ViewFailure }[] = [];
   readonly #prepared: PreparedLines;
-  readonly #label: string;
   readonly #views: number;
   readonly #pieces: Uint8Array[] = [];
   readonly #starts: Uint32Array;
@@ -106,9 +112,8 @@ class LineRun {
   /** The server that failed last. */
   #dead: ServerProcess | undefined;
 
-  constructor(prepared: PreparedLines, label: string, views: number) {
+  constructor(prepared: PreparedLines, views: number) {
     this.#prepared = prepared;
-    this.#label = label;
     this.#views = views;
     this.#starts = lineStarts(prepared.lines, prepared.mapped.length);
   }
@@ -204,22 +209,25 @@ class LineRun {
     return { index, kind: "output", error: "view_server_protocol", reason };
   }
 
-  /** A line that is not JSON is the source's fault. */
+  /** A document that is not JSON is the source's fault. */
   #requireJson(command: number): void {
     const from = this.#starts[command] as number;
     const to = this.#starts[command + 1] as number;
-    const text = Buffer.from(this.#prepared.lines.subarray(from, to)).toString("utf8");
     try {
-      JSON.parse(text);
+      JSON.parse(Buffer.from(this.#prepared.lines.subarray(from, to)).toString("utf8"));
     } catch (cause) {
-      const shown = text.slice('["map_doc",'.length, '["map_doc",'.length + 80);
-      throw new IndexerError(
-        "SOURCE_MALFORMED",
-        `${this.#label}: a document is not JSON (${(cause as Error).message}): ${shown}`,
-        { file: this.#label },
-        { cause },
-      );
+      throw new NotJson(this.#prepared.mapped[command] as number, (cause as Error).message);
     }
+  }
+}
+
+/** The document at this position of its chunk is not JSON. */
+class NotJson extends Error {
+  constructor(
+    readonly index: number,
+    message: string,
+  ) {
+    super(message);
   }
 }
 

@@ -23,6 +23,7 @@ import type {
   ReduceTask,
   ScanResult,
   ScanTask,
+  SyntaxTask,
   ThreadReply,
   ThreadTask,
 } from "./types.js";
@@ -72,6 +73,7 @@ type Results = {
   merge: MergeResult;
   reduce: string[][];
   check: CheckResult;
+  syntax: undefined;
 };
 
 type Unslotted<T> = Omit<T, "heartbeat" | "slot">;
@@ -113,6 +115,10 @@ export class ThreadPool {
   }
   check(task: CheckTask, signal?: AbortSignal): Promise<CheckResult> {
     return this.#run(task, signal);
+  }
+  /** @throws IndexerError `SOURCE_MALFORMED` when the document is not JSON. */
+  async syntax(task: SyntaxTask): Promise<void> {
+    await this.#run(task);
   }
   /** @throws ThreadDeath when user code takes the thread down. */
   map(task: Unslotted<MapTask>, signal?: AbortSignal): Promise<MapResult> {

@@ -175,7 +175,15 @@ export interface CheckTask {
   readonly sources: readonly string[];
 }
 
-export type ThreadTask = MapTask | PrepareTask | EncodeTask | ScanTask | MergeTask | ReduceTask | CheckTask;
+/** Is this document JSON? To tell why a view server elsewhere did not answer. */
+export interface SyntaxTask {
+  readonly kind: "syntax";
+  readonly input: LineInput;
+  /** By position in the chunk. */
+  readonly index: number;
+}
+
+export type ThreadTask = MapTask | PrepareTask | EncodeTask | ScanTask | MergeTask | ReduceTask | CheckTask | SyntaxTask;
 
 /** A document that could not be mapped, by position in its chunk. */
 export interface DocumentFailure {

@@ -4,7 +4,7 @@ import { Piscina } from "piscina";
 
 import { IndexerError } from "../errors.js";
 import { checkSources } from "./check-task.js";
-import { runEncodeTask, runMapTask, runPrepareTask, runScanTask } from "./map-tasks.js";
+import { runEncodeTask, runMapTask, runPrepareTask, runScanTask, runSyntaxTask } from "./map-tasks.js";
 import { runMergeTask } from "./merge-task.js";
 import { runReduceTask } from "./reduce-task.js";
 import type { ThreadReply, ThreadTask } from "./types.js";
@@ -23,6 +23,8 @@ function run(task: ThreadTask): unknown {
       return runMergeTask(task);
     case "reduce":
       return runReduceTask(task);
+    case "syntax":
+      return runSyntaxTask(task);
     case "check":
       return checkSources(task);
   }

@@ -9,7 +9,8 @@ import { replaceFile } from "./durable-file.js";
 
 /** Raised when the directory's layout changes. */
 export const MANIFEST_FORMAT = 1;
-const MANIFEST_FILE = "viewmill.json";
+/** Its name within the directory. */
+export const MANIFEST_FILE = "viewmill.json";
 
 /** How the source was named when the directory was made, so that a later command works from the directory alone. */
 export interface SourceRecord {
