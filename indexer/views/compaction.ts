@@ -10,7 +10,7 @@
 // Killed before the manifest is renamed, the old file is as it was, and the new one is litter; after it, the old one is. Whoever opens
 // the directory next for writing removes either: every generation that the manifest does not name.
 
-import { readdirSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 import { Compaction, Store, type NodeCache } from "../../btree/index.js";
@@ -220,8 +220,12 @@ export function removeStaleGenerations(dir: string, manifest: Manifest): string[
   for (const name of readdirSync(dir)) {
     const [, signature = "", generation] = /^([0-9a-f]{32})\.(\d+)\.vmx$/.exec(name) ?? [];
     const current = manifest.groups[signature]?.generation;
+    // While the file that the manifest names is missing, another may be the only one there is.
     const stale =
-      current === undefined ? name === "viewmill.json.new" : String(current) !== generation;
+      current === undefined
+        ? name === "viewmill.json.new"
+        : String(current) !== generation &&
+          existsSync(join(dir, indexFileName(signature, current)));
     if (!stale) continue;
     try {
       rmSync(join(dir, name), { force: true });

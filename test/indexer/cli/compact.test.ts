@@ -6,9 +6,11 @@ import {
   appendFileSync,
   copyFileSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   statSync,
   writeFileSync,
 } from "node:fs";
@@ -227,6 +229,27 @@ describe("compacting an index", () => {
     expect(indexFiles(dir)).toHaveLength(1);
   });
 
+  test("one that cannot name its file in the manifest changes nothing, and the next one can", async () => {
+    const dir = tempDir();
+    const index = await worn(dir, 500, 1);
+    const before = await answers(index);
+    const files = indexFiles(dir);
+    // The manifest's draft cannot be written where a folder is.
+    const draft = join(dir, "index", "viewmill.json.new");
+    mkdirSync(draft);
+    await expect(index.compact()).rejects.toMatchObject({ code: "EISDIR" });
+    expect(indexFiles(dir)).toEqual(files);
+    appendFileSync(join(dir, "log.ndjson"), '{"_id":"new","group":1,"n":1}\n');
+    rmdirSync(draft);
+    expect(await total(index)).toBe(501);
+    const [result] = await index.compact();
+    expect(result?.generation).toBe(2);
+    expect(before).not.toBe(await answers(index));
+    expect(await total(index)).toBe(501);
+    await index.close();
+    expect(indexFiles(dir)).toHaveLength(1);
+  });
+
   test("who has the directory open for reading follows to the new file", async () => {
     const dir = tempDir();
     const index = await worn(dir, 500, 1);
@@ -284,15 +307,17 @@ describe("leftovers of killed compactions", () => {
         stdio: ["ignore", "pipe", "inherit"],
       });
       let left = 1 + ((kill * 5) % 11);
+      let acknowledged = documents;
       for await (const line of createInterface({ input: running.stdout })) {
         const [, next] = /^compacted (\d+)/.exec(line) ?? [];
-        if (next !== undefined) documents = Number(next);
+        if (next !== undefined) acknowledged = Number(next);
         if (--left === 0) running.kill("SIGKILL");
       }
       if (running.signalCode === null) await once(running, "exit");
       expect(running.signalCode).toBe("SIGKILL");
       const index = await open(dir);
       expect(indexFiles(dir)).toHaveLength(1);
+      expect(await total(index, { update: false })).toBeGreaterThanOrEqual(4000 + acknowledged);
       documents = readFileSync(log, "utf8").match(/"late-/g)?.length ?? 0;
       expect(await total(index)).toBe(4000 + documents);
       const file = join(dir, "index", indexFiles(dir)[0] ?? "");
