@@ -12,6 +12,7 @@
 
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 
 import { Compaction, Store, type NodeCache } from "../../btree/index.js";
 import { IndexerError } from "../errors.js";
@@ -164,6 +165,8 @@ export class Compactions {
       })
       .finally(() => this.#removals.delete(removal));
     this.#removals.add(removal);
+    // When nobody reads the old file, it is gone on return.
+    await Promise.race([removal, setImmediate()]);
     return { signature, generation, file: path, bytesBefore, bytesAfter: target.stats().fileBytes };
   }
 }

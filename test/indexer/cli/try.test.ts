@@ -2,7 +2,7 @@
 
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -10,48 +10,15 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "@jest/globals";
 import { execa } from "execa";
 
-import { loadDesignFile } from "../../../indexer/cli/design-files.js";
-import { readObjects } from "../../../indexer/cli/try-ndjson.js";
-import { codeFrame, SourceOrigins } from "../../../indexer/cli/try-origins.js";
+import { loadExamples } from "../../../indexer/cli/try-examples.js";
+import { SourceOrigins } from "../../../indexer/cli/try-origins.js";
+import { readSamples } from "../../../indexer/cli/try-samples.js";
 import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
+import { DAY_TS, DOCS, MAP_TS, shop } from "./shop.js";
 
 removeTempDirs();
 
 const program = fileURLToPath(new URL("../../../indexer/cli/main.js", import.meta.url));
-
-const MAP_TS = `import { dayOf } from "./day.ts";
-
-interface Order { _id: string; at?: { day: string }; total: number }
-
-export default function (doc: Order): void {
-  log("seen " + doc._id);
-  emit(dayOf(doc), doc.total);
-}
-`;
-const DAY_TS = `type Dated = { at?: { day: string } };
-
-export function dayOf(doc: Dated): string {
-  const at = doc.at as { day: string };
-  return at.day.slice(0, 10);
-}
-`;
-const DOCS = [
-  { _id: "b", at: { day: "2024-01-03T1" }, total: 4 },
-  { _id: "a", at: { day: "2024-01-02T3" }, total: 7 },
-  { _id: "c", total: 1 },
-];
-
-/** A folder with a design document whose map is TypeScript in two files, and three documents of which one fails. */
-function shop(): string {
-  const dir = tempDir();
-  const view = join(dir, "shop", "views", "by_day");
-  mkdirSync(view, { recursive: true });
-  writeFileSync(join(view, "map.ts"), MAP_TS);
-  writeFileSync(join(view, "day.ts"), DAY_TS);
-  writeFileSync(join(view, "reduce"), "_sum\n");
-  writeFileSync(join(dir, "docs.ndjson"), DOCS.map((doc) => `${JSON.stringify(doc)}\n`).join(""));
-  return dir;
-}
 
 interface Ran {
   readonly stdout: string;
@@ -132,34 +99,30 @@ describe("trying views", () => {
       ...DOCS.map((doc, i) => ({ seq: i + 3, id: doc._id, changes: [], doc })),
     ];
     writeFileSync(join(dir, "feed.ndjson"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
-    const ids = async (...more: string[]): Promise<unknown[]> => {
-      const { stdout } = await run(dir, [
-        "try",
-        "--ddoc",
-        "shop",
-        "--source",
-        "changes:feed.ndjson",
-        "--json",
-        ...more,
-      ]);
-      return objects(stdout)
-        .filter(({ kind }) => kind === "log")
-        .map(({ id }) => id);
+    const source = `changes:${join(dir, "feed.ndjson")}`;
+    const read = async (limit: number, ids: readonly string[]): Promise<string[]> => {
+      const samples = await readSamples({ source, limit, ids, idField: undefined });
+      return samples.map(({ id }) => id);
     };
-    expect(await ids()).toEqual(["b", "a", "c"]);
-    expect(await ids("--limit", "2")).toEqual(["b", "a"]);
-    expect(await ids("--id", "c")).toEqual(["c"]);
-    const { stderr, exitCode } = await run(dir, [
-      "try",
-      "--ddoc",
-      "shop",
-      "--source",
-      "changes:feed.ndjson",
-      "--id",
-      "nobody",
+    expect(await read(10, [])).toEqual(["b", "a", "c"]);
+    expect(await read(2, [])).toEqual(["b", "a"]);
+    expect(await read(10, ["c"])).toEqual(["c"]);
+    await expect(read(10, ["nobody"])).rejects.toThrow("no document nobody");
+  });
+
+  test("takes the first documents of a file, by whatever member their ids are in", async () => {
+    const file = join(tempDir(), "docs.ndjson");
+    const read = (idField?: string): Promise<unknown> =>
+      readSamples({ source: file, limit: 10, ids: [], idField });
+    writeFileSync(file, '{"sku":"x"}\n\n{"sku":"y","_deleted":true}\n{"sku":"z"}');
+    expect(await read("sku")).toEqual([
+      { id: "x", json: '{"sku":"x"}' },
+      { id: "z", json: '{"sku":"z"}' },
     ]);
-    expect(exitCode).toBe(2);
-    expect(stderr).toContain("no document nobody");
+    await expect(read()).rejects.toMatchObject({
+      code: "SOURCE_MALFORMED",
+      message: expect.stringMatching(/line 1: no string "_id"; .*--id-field/),
+    });
   });
 
   test("duplicates, raw collation and custom reduces come out as an index has them", async () => {
@@ -308,11 +271,9 @@ describe("trying views", () => {
     expect(await usage("{}\n", "--ddoc", "shop", "--view", "nothing")).toContain(
       "there is no view nothing; there are by_day",
     );
-    expect(await usage("{}\n", "--ddoc", "nowhere")).toContain("there is no such file or folder");
     expect(await usage("{}\nnull\n{}\n", "--ddoc", "shop")).toContain(
       "stdin, line 2: expected a JSON object: null",
     );
-    expect(await usage("{}\n{\n", "--ddoc", "shop")).toContain("stdin, line 2: not JSON: {");
     expect(await usage("", "--ddoc", "shop", "--watch")).toContain(
       "--watch reads its documents again and again",
     );
@@ -405,15 +366,16 @@ describe("examples of a view", () => {
       [{ docs: [], rws: [] }, "there is no member rws"],
       [{ docs: [1], rows: [] }, "docs must be an array of documents"],
       [{ docs: [], rows: [{}] }, "rows must be an array of objects with key and value"],
-      [{ docs: [], rows: [], view: "x" }, "there is no view x"],
       [{ docs: [], fails: [1] }, "fails must be an array of document ids"],
     ] as const) {
-      const { stderr, exitCode } = await examples(dir, "t.json", JSON.stringify(example));
-      expect({ message: stderr, exitCode }).toEqual({
-        message: expect.stringContaining(message),
-        exitCode: 2,
-      });
+      const file = join(dir, "t.json");
+      writeFileSync(file, JSON.stringify(example));
+      await expect(loadExamples(file, new SourceOrigins())).rejects.toThrow(message);
     }
+    const example = { docs: [], rows: [], view: "x" };
+    const { stderr, exitCode } = await examples(dir, "t.json", JSON.stringify(example));
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("there is no view x");
   });
 });
 
@@ -429,7 +391,10 @@ class Output {
   }
 
   async until(text: string): Promise<string> {
-    while (!this.#text.includes(text)) await once(this.#stream, "data");
+    while (!this.#text.includes(text)) {
+      if (this.#stream.readableEnded) throw new Error(`ended without ${text}: ${this.#text}`);
+      await Promise.race([once(this.#stream, "data"), once(this.#stream, "end")]);
+    }
     const end = this.#text.indexOf(text) + text.length;
     const before = this.#text.slice(0, end);
     this.#text = this.#text.slice(end);
@@ -472,90 +437,5 @@ describe("watching", () => {
     child.kill("SIGINT");
     const [code] = (await once(child, "exit")) as [number | null];
     expect(code).toBe(0);
-  });
-});
-
-describe("origins", () => {
-  test("bundles do not depend on the current folder", async () => {
-    const dir = shop();
-    const before = process.cwd();
-    const here = await loadDesignFile(join(dir, "shop"));
-    try {
-      process.chdir(dir);
-      expect(await loadDesignFile("shop")).toEqual(here);
-    } finally {
-      process.chdir(before);
-    }
-  });
-
-  test("every statement of a bundle leads to its own line", async () => {
-    const dir = shop();
-    const origins = new SourceOrigins();
-    const design = (await loadDesignFile(join(dir, "shop"), origins)) as {
-      views: { by_day: { map: string } };
-    };
-    const { map } = design.views.by_day;
-    const lines = map.split("\n");
-    const at = (text: string): string => {
-      const line = lines.findIndex((candidate) => candidate.includes(text));
-      const place = origins.locate(map, line + 1, (lines[line] ?? "").indexOf(text) + 1);
-      return `${place?.file.split(/[\\/]/).at(-1) ?? ""}:${place?.line ?? 0}:${place?.column ?? 0} ${place?.text?.trim() ?? ""}`;
-    };
-    expect(at("log(")).toBe('map.ts:6:3 log("seen " + doc._id);');
-    expect(at("emit(")).toBe("map.ts:7:3 emit(dayOf(doc), doc.total);");
-    expect(at("return at.day")).toBe("day.ts:5:3 return at.day.slice(0, 10);");
-    expect(origins.locate("function () {}", 1, 1)).toBeUndefined();
-  });
-
-  test("frames keep tabs and cut long lines", () => {
-    expect(codeFrame({ line: 12, column: 3, text: "\t\tx();" })).toEqual([
-      "12 | \t\tx();",
-      "   | \t\t^",
-    ]);
-    const long = codeFrame({ line: 1, column: 500, text: `${"y".repeat(499)}x${"z".repeat(500)}` });
-    expect(long[0]?.length).toBeLessThan(200);
-    expect(long[0]?.[long[1]?.indexOf("^") ?? 0]).toBe("x");
-  });
-});
-
-describe("small NDJSON streams", () => {
-  async function* chunks(text: string, size: number): AsyncGenerator<Uint8Array> {
-    const bytes = Buffer.from(text);
-    for (let at = 0; at < bytes.length; at += size) {
-      await Promise.resolve();
-      yield bytes.subarray(at, at + size);
-    }
-  }
-
-  test.each([1, 3, 1000])("are read whole in chunks of %d bytes", async (size) => {
-    const text = '{"a":"é"}\r\n\n  \n{"b":null}\n{"c":[1]}';
-    expect(await readObjects(chunks(text, size), "here")).toEqual([
-      { a: "é" },
-      { b: null },
-      { c: [1] },
-    ]);
-  });
-
-  test("are read no further than asked", async () => {
-    async function* endless(): AsyncGenerator<string> {
-      for (let i = 0; ; i++) {
-        await Promise.resolve();
-        yield `{"i":${i}}\n`;
-      }
-    }
-    expect(await readObjects(endless(), "here", 3)).toEqual([{ i: 0 }, { i: 1 }, { i: 2 }]);
-  });
-
-  test.each([
-    ["null", '{"a":1}\nnull\n{"a":2}\n', "here, line 2: expected a JSON object: null"],
-    ["an array", "\n[1]\n", "here, line 2: expected a JSON object: [1]"],
-    ["half an object", '{"a":\n{"a":2}\n', 'here, line 1: not JSON: {"a":'],
-    [
-      "a line without end",
-      `{"a":"${"x".repeat(2 ** 20)}`,
-      "here, line 1: longer than 1048576 bytes",
-    ],
-  ])("refuse %s with the line", async (_name, text, message) => {
-    await expect(readObjects(chunks(text, 65_536), "here")).rejects.toThrow(message);
   });
 });
