@@ -9,21 +9,50 @@ const throughIndexOnly = {
 };
 
 export default defineConfig(
-  { ignores: ["dist/", "node_modules/", "test/bench/rivals/", "test/fixtures/", "examples/", "coverage/", "scripts/", "*.config.js"] },
+  {
+    ignores: [
+      "dist/",
+      "node_modules/",
+      "test/bench/rivals/",
+      "test/fixtures/",
+      "examples/",
+      "coverage/",
+      "scripts/",
+      "*.config.js",
+    ],
+  },
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.strictTypeChecked],
-    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    languageOptions: {
+      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+    },
     rules: {
       "no-console": "error",
       "@typescript-eslint/switch-exhaustiveness-check": "error",
       "@typescript-eslint/consistent-type-imports": ["error", { fixStyle: "inline-type-imports" }],
+      // A member that is only taken out of the rest is named with an underscore.
+      "@typescript-eslint/no-unused-vars": [
+        "error",
+        {
+          ignoreRestSiblings: true,
+          varsIgnorePattern: "^_",
+          argsIgnorePattern: "^_",
+          destructuredArrayIgnorePattern: "^_",
+        },
+      ],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
-      "@typescript-eslint/no-unnecessary-condition": ["error", { allowConstantLoopConditions: true }],
+      "@typescript-eslint/no-unnecessary-condition": [
+        "error",
+        { allowConstantLoopConditions: true },
+      ],
       "no-restricted-imports": ["error", { patterns: [throughIndexOnly] }],
     },
   },
-  { files: ["indexer/cli/**/*.ts", "**/main.ts", "test/bench/**/*.ts"], rules: { "no-console": "off" } },
+  {
+    files: ["indexer/cli/**/*.ts", "**/main.ts", "test/bench/**/*.ts"],
+    rules: { "no-console": "off" },
+  },
   {
     files: ["test/**/*.ts"],
     extends: [jest.configs["flat/recommended"]],
