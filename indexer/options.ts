@@ -60,6 +60,8 @@ export interface ViewIndexOptions {
   readonly sync?: Partial<SyncPolicy>;
   /** Bytes of index nodes kept in memory. Default 64 MiB. */
   readonly cacheBytes?: number;
+  /** Bytes of documents kept in memory for include_docs. Default 16 MiB; 0 for none. */
+  readonly documentCacheBytes?: number;
   /** When a reduction is too large (PROTOCOL §5). */
   readonly reduceLimits?: Partial<ReduceLimits>;
   /** Build anew when the directory was built from another source. Default false: that is an error. */
@@ -98,6 +100,7 @@ export interface ResolvedOptions {
   readonly bulkChanges: number;
   readonly sync: SyncPolicy;
   readonly cacheBytes: number;
+  readonly documentCacheBytes: number;
   readonly reduceLimits: ReduceLimits;
   readonly rebuild: boolean;
   readonly readOnly: boolean;
@@ -146,7 +149,8 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
       intervalMs: count("sync.intervalMs", sync.intervalMs, 30_000, 0),
       intervalBytes: count("sync.intervalBytes", sync.intervalBytes, 2 ** 30, 1),
     },
-    cacheBytes: count("cacheBytes", options.cacheBytes, 64 * 2 ** 20, 0),
+    cacheBytes: count("cacheBytes", options.cacheBytes, 64 * 2 ** 20, 1),
+    documentCacheBytes: count("documentCacheBytes", options.documentCacheBytes, 16 * 2 ** 20, 0),
     reduceLimits: { ...DEFAULT_REDUCE_LIMITS, ...options.reduceLimits },
     rebuild: options.rebuild ?? false,
     readOnly: options.readOnly ?? false,

@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import { NodeCache, type Store } from "../btree/index.js";
+import { NodeCache, type CacheStats, type Store } from "../btree/index.js";
 import { COLLATION_VERSION } from "./collation/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
@@ -21,7 +21,7 @@ import {
 } from "./query/index.js";
 import type { ViewReducer } from "./reducers/index.js";
 import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
-import { displaySeq, openSource, sameSource, type DocumentRequest, type Source } from "./sources/index.js";
+import { displaySeq, DocumentCache, openSource, sameSource, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument, ViewLocation } from "./views/design-document.js";
 import { Designs } from "./views/designs.js";
 import type { DocumentError } from "./views/error-entry.js";
@@ -154,6 +154,7 @@ export class ViewIndex {
   readonly #lock: DirectoryLock | undefined;
   readonly #runtime: MappingRuntime;
   readonly #cache: NodeCache;
+  readonly #documents: DocumentCache;
   readonly #designs = new Designs();
   readonly #groups = new Map<string, Promise<GroupIndex>>();
   readonly #scheduler: UpdateScheduler;
@@ -174,6 +175,8 @@ export class ViewIndex {
   #counts: UpdateCounts | undefined;
   #updateBegan: number | undefined;
   #closed = false;
+  /** The source as it will be recorded. */
+  #opened: SourceRecord | undefined;
   /** The topmost folder that was made for this index. */
   #made: string | undefined;
   /** Its first build met a line that is none: nothing of the index is to remain. */
@@ -192,6 +195,7 @@ export class ViewIndex {
     this.#manifest = manifest;
     this.#runtime = options.runtime ?? new MappingRuntime(options);
     this.#cache = new NodeCache(options.cacheBytes);
+    this.#documents = new DocumentCache(options.documentCacheBytes);
     this.#compactions = new Compactions({
       dir: options.dir,
       cache: this.#cache,
@@ -247,6 +251,7 @@ export class ViewIndex {
       this.#stillborn = false;
       try {
         await this.#updateGroups(groups, true);
+        this.#saveManifest({ ...this.#manifest, source: this.#opened });
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
       } catch (error) {
         this.#stillborn = BAD_LINES.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
@@ -420,7 +425,12 @@ export class ViewIndex {
   /** Raw JSON of documents of the source, undefined where missing. */
   async documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]> {
     const source = await this.#requireSource();
-    return source.documents(requests);
+    return this.#documents.documents(source, requests);
+  }
+
+  /** Counters of the caches of index nodes and of included documents. */
+  caches(): { readonly nodes: CacheStats; readonly documents: CacheStats } {
+    return { nodes: this.#cache.stats(), documents: this.#documents.stats() };
   }
 
   /** The documents that failed to map, by design document, in id order. */
@@ -669,11 +679,9 @@ export class ViewIndex {
     this.#source = source;
     this.#sourceId = identity.id;
     this.#sourceLabel = identity.label;
-    if (!options.readOnly)
-      this.#saveManifest({
-        ...this.#manifest,
-        source: { spec: typeof spec === "string" ? withoutPassword(spec) : "", identity, append, idField },
-      });
+    this.#opened = { spec: typeof spec === "string" ? withoutPassword(spec) : "", identity, append, idField };
+    // Another file in the place of the recorded one is recorded when it has proved readable.
+    if (!options.readOnly && recorded?.identity.id !== identity.id) this.#saveManifest({ ...this.#manifest, source: this.#opened });
     return source;
   }
 

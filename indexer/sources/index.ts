@@ -3,6 +3,7 @@
 export { ContentHasher, contentHashHex } from "./content-hash.js";
 export { ChangesFileSource } from "./changes-file-source.js";
 export { FileRangeReader } from "./file-range-reader.js";
+export { DocumentCache } from "./document-cache.js";
 export { displaySeq } from "./file-seq.js";
 export type { FileSourceOptions } from "./file-source.js";
 export { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
