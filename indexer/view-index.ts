@@ -176,14 +176,16 @@ export class ViewIndex {
   #updateBegan: number | undefined;
   #closed = false;
   /** The source as it will be recorded. */
-  #opened: SourceRecord | undefined;
+  #sourceRecord: SourceRecord | undefined;
   /** The topmost folder that was made for this index. */
   #made: string | undefined;
-  /** Its first build met a line that is none: nothing of the index is to remain. */
+  /** Its first build met input that it could do nothing with: nothing of the index is to remain. */
   #stillborn = false;
   /** The source's stamp at which design documents were last looked for, and groups were last brought up to date. */
   #designsStamp: string | undefined;
   readonly #stamps = new WeakMap<GroupIndex, string>();
+  #nextStamp: Promise<string | undefined> | undefined;
+  readonly #settled = new WeakMap<Promise<GroupIndex>, GroupIndex>();
   readonly #waiting = new WeakMap<GroupIndex, number>();
   readonly #syncs: LaterSyncs;
   /** With `readOnly`: which of the writer's files the open groups are. */
@@ -251,10 +253,10 @@ export class ViewIndex {
       this.#stillborn = false;
       try {
         await this.#updateGroups(groups, true);
-        this.#saveManifest({ ...this.#manifest, source: this.#opened });
+        this.#saveManifest({ ...this.#manifest, source: this.#sourceRecord });
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
       } catch (error) {
-        this.#stillborn = BAD_LINES.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
+        this.#stillborn = BAD_INPUT.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
         throw error;
       } finally {
         this.#run = { signal: undefined, onProgress: undefined };
@@ -303,9 +305,14 @@ export class ViewIndex {
    */
   async findView(designDocument: string, view: string): Promise<FoundView> {
     this.#requireOpen();
-    await this.#followManifest();
-    const stamp = this.#source?.stamp?.();
-    await this.#refreshDesigns(stamp);
+    if (this.#options.readOnly) await this.#followManifest();
+    const stamp = await this.#stampSoon();
+    if (stamp === undefined || stamp !== this.#designsStamp) await this.#refreshDesigns(stamp);
+    return { ...this.knownView(designDocument, view), stamp };
+  }
+
+  /** The same with what is known already. */
+  knownView(designDocument: string, view: string): FoundView {
     const design = this.#designs.require(designDocument);
     const location = design.views.get(view);
     if (!location)
@@ -321,7 +328,7 @@ export class ViewIndex {
       design,
       location,
       shape: { hasReduce: location.reduce !== undefined, collation: tree?.collation ?? "root" },
-      stamp,
+      stamp: undefined,
     };
   }
 
@@ -336,17 +343,16 @@ export class ViewIndex {
   async prepare(found: FoundView, query: ResolvedQuery, options: PrepareOptions = {}): Promise<PreparedQuery> {
     const began = query.explain ? performance.now() : 0;
     if (options.place) await this.#followTo(options.place);
-    const group = await this.#openFound(found.design);
+    const group = this.#openNow(found.design) ?? (await this.#openFound(found.design));
     if (this.#options.readOnly) {
-      if (options.place === undefined || options.place.commit > group.store.stats().commit) group.store.refresh();
-    } else if (query.update === true) await this.#freshen(group, found.stamp);
+      if (options.place === undefined || options.place.commit > group.store.commitNumber) group.store.refresh();
+    } else if (query.update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
     const release = group.hold();
     const { store } = group;
     const snapshot = store.snapshot();
     const tree = snapshot.tree(viewTreeName(found.location.tree));
-    const { seq } = decodeState(snapshot.state);
+    const updateSeq = shownSeqOf(snapshot.state);
     snapshot.release();
-    const updateSeq = seq === null ? '"0"' : displaySeq(seq);
     const reducer = group.reducers[found.location.tree];
     let stats: QueryStats | undefined;
     if (query.explain) {
@@ -375,12 +381,12 @@ export class ViewIndex {
 
   /** Sees to a found view's group as a query with this `update` would, and tells where it is. */
   async place(found: FoundView, update: true | false | "lazy"): Promise<GroupPlace> {
-    const group = await this.#openFound(found.design);
-    if (update === true) await this.#freshen(group, found.stamp);
+    const group = this.#openNow(found.design) ?? (await this.#openFound(found.design));
+    if (update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
     else if (update === "lazy") this.#freshenLater(group);
     const { signature } = found.design.group;
     const { store } = group;
-    return { signature, generation: this.#generation(signature), commit: store.stats().commit, instance: instanceOf(store) };
+    return { signature, generation: this.#generation(signature), commit: store.commitNumber, instance: instanceOf(store) };
   }
 
   /** Only with `readOnly`: takes up what another process wrote into the manifest. */
@@ -679,9 +685,9 @@ export class ViewIndex {
     this.#source = source;
     this.#sourceId = identity.id;
     this.#sourceLabel = identity.label;
-    this.#opened = { spec: typeof spec === "string" ? withoutPassword(spec) : "", identity, append, idField };
+    this.#sourceRecord = { spec: typeof spec === "string" ? recordedSpec(spec) : "", identity, append, idField };
     // Another file in the place of the recorded one is recorded when it has proved readable.
-    if (!options.readOnly && recorded?.identity.id !== identity.id) this.#saveManifest({ ...this.#manifest, source: this.#opened });
+    if (!options.readOnly && recorded?.identity.id !== identity.id) this.#saveManifest({ ...this.#manifest, source: this.#sourceRecord });
     return source;
   }
 
@@ -703,13 +709,36 @@ export class ViewIndex {
     await this.#requireCompiled(design);
     const [group] = await this.#openGroups([design]);
     if (!group) throw new Error("viewmill bug: a design document without a group");
+    const opening = this.#groups.get(design.group.signature);
+    if (opening) this.#settled.set(opening, group);
     return group;
+  }
+
+  /** The group, if it was opened by a query before: most of them need not wait. */
+  #openNow(design: DesignDocument): GroupIndex | undefined {
+    const opening = this.#groups.get(design.group.signature);
+    return opening && this.#settled.get(opening);
+  }
+
+  /** One look at the source for all who ask in this turn of the event loop, after they have asked. */
+  #stampSoon(): Promise<string | undefined> {
+    this.#nextStamp ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#nextStamp = undefined;
+        resolve(this.#source?.stamp?.());
+      });
+    });
+    return this.#nextStamp;
+  }
+
+  #isFresh(group: GroupIndex, stamp: string | undefined): boolean {
+    return stamp !== undefined && this.#stamps.get(group) === stamp;
   }
 
   /** Brings the group up to the source as it was at the stamp; without one, as it is now. */
   async #freshen(group: GroupIndex, asked: string | undefined): Promise<void> {
     const stamp = asked ?? this.#source?.stamp?.();
-    if (stamp !== undefined && this.#stamps.get(group) === stamp) return;
+    if (this.#isFresh(group, stamp)) return;
     this.#waiting.set(group, (this.#waiting.get(group) ?? 0) + 1);
     try {
       await this.#scheduler.fresh(group);
@@ -933,6 +962,19 @@ const abandoned = new FinalizationRegistry<() => void>((release) => {
   release();
 });
 
+/** Decoded once a state, not once a query. */
+const shownSeqs = new WeakMap<Uint8Array, string>();
+
+/** JSON text of the sequence of a group's state. */
+function shownSeqOf(state: Uint8Array): string {
+  let shown = shownSeqs.get(state);
+  if (shown === undefined) {
+    const { seq } = decodeState(state);
+    shownSeqs.set(state, (shown = seq === null ? '"0"' : displaySeq(seq)));
+  }
+  return shown;
+}
+
 /** Offsets in a file are used again after a loss of power, so a root is known by this process' opening of the file. */
 const instances = new WeakMap<Store, string>();
 
@@ -942,12 +984,21 @@ function instanceOf(store: Store): string {
   return instance;
 }
 
-function withoutPassword(spec: string): string {
-  return spec.replace(/^(https?:\/\/)[^/@]*@/, "$1");
+/** As it will be found again from any folder, and without a password. */
+function recordedSpec(spec: string): string {
+  if (spec === "-") return spec;
+  if (/^https?:\/\//i.test(spec)) return spec.replace(/^(https?:\/\/)[^/@]*@/i, "$1");
+  const [, kind = "", path = ""] = /^(changes:|pouchdb:)?(.*)$/s.exec(spec) ?? [];
+  return kind + resolve(path);
 }
 
 /** What ends a first build without a reason to keep anything of it. */
-const BAD_LINES = new Set<string | undefined>(["SOURCE_MALFORMED", "SOURCE_LINE_TOO_LONG"]);
+const BAD_INPUT = new Set<string | undefined>([
+  "SOURCE_MALFORMED",
+  "SOURCE_LINE_TOO_LONG",
+  "INDEXER_SERVER_NOT_FOUND",
+  "INDEXER_DDOC_COMPILATION",
+]);
 
 /** From `dir` up to `made`, as far as they are empty. */
 function removeEmptyFolders(dir: string, made: string): void {

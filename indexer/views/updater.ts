@@ -433,10 +433,6 @@ export class Updater {
       for (const [g, group] of behind.entries()) {
         counts.unchanged += scan.unchanged(g);
         const window = new Window([group], this.#options, run, counts, (chunk) => this.#input(chunk));
-        for (const ids of scan.deletions(g)) {
-          counts.deleted += ids.length;
-          await window.remove(ids);
-        }
         const stream = mapInOrder(scan.changed(g), mapper.concurrency, 0, (chunk, number) => {
           const { pieces, ...rest } = chunk;
           return this.#nextMapper().mapChunk({
@@ -456,6 +452,12 @@ export class Updater {
           await window.flush([group.state]);
           await window.finish();
           run.signal.throwIfAborted();
+        }
+        await window.flush([group.state]);
+        // Last, so that a file with a line that cannot be read does not first take documents away.
+        for (const ids of scan.deletions(g)) {
+          counts.deleted += ids.length;
+          await window.remove(ids);
         }
         await window.flush([this.#state(group, latest)]);
         await window.finish();
