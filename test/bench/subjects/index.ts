@@ -10,6 +10,7 @@ export const subjects = {
   "build-medium": async () => (await import("./builds.js")).buildMedium,
   "build-large": async () => (await import("./builds.js")).buildLarge,
   incremental: async () => (await import("./incremental.js")).incremental,
+  queries: async () => (await import("./queries.js")).queries,
   rivals: async () => (await import("./rivals.js")).rivals,
 } as const satisfies Record<string, () => Promise<Subject>>;
 
