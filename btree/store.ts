@@ -183,6 +183,11 @@ export class Store {
     return this.#fallback;
   }
 
+  /** Of the last commit written or read; grows with each. */
+  get commitNumber(): number {
+    return this.#header.commit;
+  }
+
   get path(): string | undefined {
     return this.#storage.path;
   }

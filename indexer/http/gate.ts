@@ -26,13 +26,19 @@ export class Gate {
     this.#expected = user === undefined ? undefined : Buffer.from(`Basic ${Buffer.from(user).toString("base64")}`);
   }
 
-  /** False when it was answered here. */
+  /** The request was answered; what its client has not taken yet counts until it has. */
+  left(response: ServerResponse): void {
+    if (response.destroyed || response.writableLength === 0) this.#metrics.end(response.statusCode);
+    else
+      response.once("close", () => {
+        this.#metrics.end(response.statusCode);
+      });
+  }
+
+  /** False when it was answered here; else the request must be seen out with `left`. */
   passes(request: IncomingMessage, response: ServerResponse): boolean {
     const metrics = this.#metrics;
     metrics.begin();
-    response.once("close", () => {
-      metrics.end(response.statusCode);
-    });
     if (metrics.active > this.#requestsMax) {
       const told = new RequestError(503, "service_unavailable", "too many requests at once; try again");
       return this.#refuse(request, response, told, ["Retry-After", "1"]);
@@ -55,6 +61,7 @@ export class Gate {
     // A body that is under way is not read: the connection ends instead, once the answer is out.
     if (request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined) request.resume();
     sendError(request, response, told, headers);
+    this.left(response);
     return false;
   }
 }

@@ -100,14 +100,14 @@ export class ReaderService implements ViewService {
   ): Promise<OpenedView<T>> {
     // The writer knows whether the design document is still this one; what it is asked to do depends on the request, which most likely
     // is read rightly with what is known here.
-    let found = await this.#known(ddoc, view);
+    let found = this.#known(ddoc, view);
     let resolved = found && attempt(() => resolve((found as FoundView).shape));
     let update = resolved && "value" in resolved ? updateOf(resolved.value) : false;
     let place = await this.#place(ddoc, view, update);
     for (let tries = 0; !found || found.design.group.signature !== place.signature; tries++) {
       if (tries === TRIES_MAX) throw new RequestError(503, "service_unavailable", `design document ${ddoc} keeps changing; try again`);
       await this.#reload();
-      found = await this.#index.findView(ddoc, view);
+      found = this.#index.knownView(ddoc, view);
       const { shape } = found;
       resolved = attempt(() => resolve(shape));
       update = "value" in resolved ? updateOf(resolved.value) : false;
@@ -138,9 +138,9 @@ export class ReaderService implements ViewService {
     };
   }
 
-  async #known(ddoc: string, view: string): Promise<FoundView | undefined> {
+  #known(ddoc: string, view: string): FoundView | undefined {
     try {
-      return await this.#index.findView(ddoc, view);
+      return this.#index.knownView(ddoc, view);
     } catch {
       return undefined;
     }

@@ -15,7 +15,7 @@ import { databaseRoutes } from "./routes-database.js";
 import { maintenanceRoutes } from "./routes-maintenance.js";
 import { sendError } from "./send.js";
 import { LocalService, type ViewService } from "./service.js";
-import { ViewHandler, viewPathOf } from "./view-handler.js";
+import { ViewHandler, viewPathOf, type ViewPath } from "./view-handler.js";
 
 /** Options that hold for every process that answers. */
 export interface HttpOptions {
@@ -103,13 +103,24 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
     let url = request.url ?? "";
     if (url.includes("/_design%2")) url = request.url = url.replace(/^(\/[^/?]+(?:\/_partition\/[^/?]+)?\/_design)%2f/i, "$1/");
     const mark = url.indexOf("?");
+    let path: ViewPath | undefined;
     try {
-      const path = viewPathOf(mark < 0 ? url : url.slice(0, mark));
-      if (path) void views.handle(request, response, path);
-      else others(request, response);
+      path = viewPathOf(mark < 0 ? url : url.slice(0, mark));
     } catch (error) {
       sendError(request, response, toHttpError(error));
+      gate.left(response);
+      return;
     }
+    if (path) {
+      void views.handle(request, response, path).then(() => {
+        gate.left(response);
+      });
+      return;
+    }
+    response.once("close", () => {
+      gate.left(response);
+    });
+    others(request, response);
   };
   const app = fastify(context, (others) => {
     const server = createServer(

@@ -66,7 +66,24 @@ export function decoded(segment: string): string {
 /** The query string's pairs in order; repeated names are kept, the last wins. */
 export function queryPairs(url: string): [string, string][] {
   const mark = url.indexOf("?");
-  return mark < 0 ? [] : [...new URLSearchParams(url.slice(mark + 1))];
+  if (mark < 0) return [];
+  const query = url.slice(mark + 1);
+  try {
+    return query.split("&").flatMap((part): [string, string][] => {
+      if (part === "") return [];
+      const end = part.indexOf("=");
+      return end < 0 ? [[unescaped(part), ""]] : [[unescaped(part.slice(0, end)), unescaped(part.slice(end + 1))]];
+    });
+  } catch {
+    // Escapes that are none: read as browsers do.
+    return [...new URLSearchParams(query)];
+  }
+}
+
+/** @throws URIError */
+function unescaped(part: string): string {
+  const text = part.includes("+") ? part.replaceAll("+", " ") : part;
+  return text.includes("%") ? decodeURIComponent(text) : text;
 }
 
 /** @throws RequestError 404 for another database. */
