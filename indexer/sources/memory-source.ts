@@ -39,6 +39,7 @@ export class MemorySource implements Source {
   slicing: SliceOptions = {};
   readonly #identity: SourceIdentity;
   readonly #documents = new Map<string, Stored>();
+  readonly #purged: string[] = [];
   #seq = 0;
   #waiting: (() => void)[] = [];
 
@@ -85,6 +86,13 @@ export class MemorySource implements Source {
     return this.put({ _id: id, _deleted: true });
   }
 
+  /** Removes a document without a trace in the feed. */
+  purge(id: string): void {
+    this.#documents.delete(id);
+    this.#purged.push(id);
+    this.#wake(++this.#seq);
+  }
+
   /** Adds a row of a changes feed as it is, `seq` aside: revision, deletion and document are the row's. */
   putRow(row: {
     id: string;
@@ -106,6 +114,10 @@ export class MemorySource implements Source {
     const row = Buffer.from(`${head}${deleted ? ',"deleted":true' : ""},"doc":${line}}\n`);
     this.#documents.delete(id);
     this.#documents.set(id, { id, seq, rev, deleted, json, row });
+    return this.#wake(seq);
+  }
+
+  #wake(seq: number): Seq {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const wake of waiting) wake();
@@ -193,6 +205,15 @@ export class MemorySource implements Source {
     if (!found) return undefined;
     if (request.rev === undefined ? found.deleted : found.rev !== request.rev) return undefined;
     return request.conflicts === true ? found.json : withoutMembers(found.json, CONFLICT_MEMBERS);
+  }
+
+  async purges(
+    since: string | undefined,
+  ): Promise<{ ids: string[]; purgeSeq: string; reset: boolean }> {
+    const later = this.#purged.slice(since === undefined ? this.#purged.length : Number(since));
+    // What was written again is in the feed again, and may have been mapped already.
+    const ids = later.filter((id) => !this.#documents.has(id));
+    return Promise.resolve({ ids, purgeSeq: String(this.#purged.length), reset: false });
   }
 
   async close(): Promise<void> {

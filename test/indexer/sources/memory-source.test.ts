@@ -50,6 +50,21 @@ describe("a database in memory", () => {
     ]);
   });
 
+  test("tells purges, which leave no row; a document that was written again is not among them", async () => {
+    const source = new MemorySource();
+    for (const _id of ["a", "b", "c"]) source.put({ _id });
+    const before = await source.latest();
+    const { purgeSeq } = await source.purges(undefined);
+    source.purge("a");
+    source.purge("b");
+    source.put({ _id: "b" });
+    expect(ids((await drain(source, { since: before })).seen)).toEqual(["b"]);
+    expect(await source.purges(purgeSeq)).toMatchObject({ ids: ["a"], reset: false });
+    expect(await source.purges((await source.purges(purgeSeq)).purgeSeq)).toMatchObject({
+      ids: [],
+    });
+  });
+
   test("takes rows of a feed as they are", async () => {
     const source = new MemorySource();
     source.putRow({
