@@ -103,7 +103,9 @@ async function fromFolder(folder: string, origins: SourceOrigins | undefined): P
   const base = join(folder, "views");
   if (!existsSync(base)) throw unreadable(folder, "the folder has no views/ in it");
   const views: Json = {};
-  for (const name of readdirSync(base).sort()) {
+  const names = readdirSync(base).sort();
+  for (const folder of [base, ...names.map((name) => join(base, name))]) origins?.folders.add(folder);
+  for (const name of names) {
     const map = await functionFile(join(base, name), "map", origins);
     if (map === undefined) throw unreadable(folder, `views/${name} has no map.js`);
     const reduce = await functionFile(join(base, name), "reduce", origins);

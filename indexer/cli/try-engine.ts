@@ -1,9 +1,9 @@
 // Runs a design document's views over a handful of documents exactly as an index would: the same server, keys, order, reduces and
 // queries, over a store in memory. Nothing is written to disk.
 
-import type { Session } from "../../viewserver/index.js";
 import { EntryBatch, MemoryStorage, Store, type TreeOp } from "../../btree/index.js";
 import { ByteBuffer, KeyEncoder } from "../collation/index.js";
+import { IndexerError } from "../errors.js";
 import { combineRows } from "../mapping/combine-rows.js";
 import {
   parseViewQuery,
@@ -17,8 +17,10 @@ import { treeLabel, type DesignDocument, type ViewTreeSpec } from "../views/desi
 import { DEFAULT_REDUCE_LIMITS, reducersOfGroup } from "../views/group-index.js";
 import { viewTreeName } from "../views/group-reducers.js";
 import { encodeRowValue } from "../views/row-value.js";
-import { TryProcess, type TryDeath, type TryProcessOptions } from "./try-process.js";
-import type { CompileFault, TryReply } from "./try-child.js";
+import { failureOf, mapRemark, reduceRemark, type Remark } from "./try-remarks.js";
+import { TryProcess, type TryProcessOptions } from "./try-process.js";
+import type { TryDeath } from "./try-child.js";
+import type { CompileFault, TryReply } from "./try-worker.js";
 
 /** A document to try views on. */
 export interface Sample {
@@ -27,33 +29,11 @@ export interface Sample {
   readonly json: string;
 }
 
-/** Something a function printed or threw. */
-export interface Remark {
-  readonly kind: "log" | "error";
-  /** Document; undefined for a reduce. */
-  readonly id: string | undefined;
-  /** Number of the tree whose function it was; undefined when it cannot be told. */
-  readonly tree: number | undefined;
-  /** The log's text, or the error's name. */
-  readonly text: string;
-  readonly reason: string;
-  /** Frames in the function's source, innermost first. */
-  readonly stack: readonly {
-    readonly name: string;
-    readonly line: number;
-    readonly column: number;
-  }[];
-}
-
 export interface Reduced {
   readonly key: unknown;
   readonly value: unknown;
   readonly error: string | undefined;
 }
-
-type Logs = ReturnType<Session["takeLogs"]>;
-
-const FRAME = /^at (.*) \((\d+):(\d+)\)$/;
 
 /** A design document under trial. `close` it. */
 export class TryEngine {
@@ -78,7 +58,10 @@ export class TryEngine {
   async compile(): Promise<(CompileFault & { readonly view: string; readonly source: string })[]> {
     const loaded = await this.#process.load();
     if (loaded.kind === "death")
-      throw new Error(`the functions could not be loaded: ${loaded.reason}`);
+      throw new IndexerError(
+        "INDEXER_DDOC_COMPILATION",
+        `${this.design.id}: its functions cannot be loaded: ${loaded.reason}`,
+      );
     return loaded.faults.map((fault) => {
       const source =
         fault.kind === "reduce"
@@ -98,27 +81,13 @@ export class TryEngine {
     for (const [ordinal, { id, json }] of [...last.values()].entries()) {
       const answer = await this.#process.ask({ kind: "map", doc: json });
       if (answer.kind === "death") {
-        remarks.push({
-          kind: "error",
-          id,
-          tree: undefined,
-          text: answer.error,
-          reason: answer.reason,
-          stack: [],
-        });
+        remarks.push(failureOf(id, answer.error, answer.reason));
         continue;
       }
-      remarks.push(...answer.logs.map((line) => remarkOf(line, id)));
+      for (const line of answer.logs) remarks.push(mapRemark(line, id, trees[line.fn]?.map ?? ""));
       const reply: unknown = JSON.parse(answer.reply);
       if (isErrorReply(reply)) {
-        remarks.push({
-          kind: "error",
-          id,
-          tree: undefined,
-          text: reply[1],
-          reason: String(reply[2]),
-          stack: [],
-        });
+        remarks.push(failureOf(id, reply[1], String(reply[2])));
         continue;
       }
       for (const [tree, rows] of (reply as [unknown, unknown][][]).entries()) {
@@ -155,31 +124,36 @@ export class TryEngine {
       const tree = trees[fault.index];
       return tree ? treeLabel(tree) : "";
     }
-    const source = this.#reduces[fault.index];
-    return (
-      trees.flatMap((tree) => tree.reduces).find((reduce) => reduce.source === source)?.name ?? ""
-    );
+    return this.#viewOfReduce(this.#reduces[fault.index] ?? "");
+  }
+
+  #viewOfReduce(source: string): string {
+    const reduces = this.design.group.trees.flatMap((tree) => tree.reduces);
+    return reduces.find((reduce) => reduce.source === source)?.name ?? "";
   }
 
   #runner(remarks: Remark[]): JsReduceRunner {
     const results = (
       answer: Extract<TryReply, { kind: "reduce" }> | TryDeath,
-      count: number,
+      sources: readonly string[],
     ): JsReduceResult[] => {
-      const all = (result: JsReduceResult): JsReduceResult[] =>
-        Array.from({ length: count }, () => result);
+      const all = (result: JsReduceResult): JsReduceResult[] => sources.map(() => result);
       if (answer.kind === "death") return all({ error: answer.error, reason: answer.reason });
-      for (const line of answer.logs)
-        remarks.push({ ...remarkOf(line, undefined), tree: undefined });
+      for (const line of answer.logs) {
+        const source = sources[line.fn] ?? sources[0] ?? "";
+        const view = line.fn < 0 && sources.length > 1 ? undefined : this.#viewOfReduce(source);
+        remarks.push(reduceRemark(line, view, source));
+      }
       if (!answer.error) return [...answer.results];
       const { id, reason } = answer.error;
       return all(id === "reduce_overflow_error" ? { overflow: reason } : { error: id, reason });
     };
     return {
       reduce: async (sources, rows) =>
-        results(await this.#process.ask({ kind: "reduce", sources, rows }), sources.length),
+        results(await this.#process.ask({ kind: "reduce", sources, rows }), sources),
       rereduce: async (source, values) =>
-        results(await this.#process.ask({ kind: "rereduce", source, values }), 1)[0] ?? "null",
+        results(await this.#process.ask({ kind: "rereduce", source, values }), [source])[0] ??
+        "null",
     };
   }
 }
@@ -258,16 +232,6 @@ export class TriedViews {
 
 function isErrorReply(reply: unknown): reply is [string, string, unknown] {
   return Array.isArray(reply) && (reply[0] === "error" || reply[0] === "fatal");
-}
-
-function remarkOf(line: Logs[number], id: string | undefined): Remark {
-  const tree = line.fn >= 0 ? line.fn : undefined;
-  if (line.kind === "log") return { kind: "log", id, tree, text: line.text, reason: "", stack: [] };
-  const stack = (line.stack ?? "").split("\n").flatMap((frame) => {
-    const [, name = "", row, column] = FRAME.exec(frame) ?? [];
-    return row === undefined ? [] : [{ name, line: Number(row), column: Number(column) }];
-  });
-  return { kind: "error", id, tree, text: line.name, reason: line.message, stack };
 }
 
 function addRow(

@@ -33,6 +33,8 @@ const LINE_END = /\r\n|[\n\r\u2028\u2029]/;
 export class SourceOrigins {
   /** Every file that was read, absolute. */
   readonly files = new Set<string>();
+  /** Folders whose files are taken as functions by their names, absolute. */
+  readonly folders = new Set<string>();
   readonly #origins: Origin[] = [];
 
   /** A file whose text holds functions as they run. */

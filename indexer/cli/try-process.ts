@@ -5,14 +5,8 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-import type { TryFunctions, TryReply, TryRequest } from "./try-child.js";
-
-/** What took the process down. */
-export interface TryDeath {
-  readonly kind: "death";
-  readonly error: "timeout" | "crash";
-  readonly reason: string;
-}
+import type { TryDeath } from "./try-child.js";
+import type { TryFunctions, TryReply, TryRequest } from "./try-worker.js";
 
 export interface TryProcessOptions {
   /** A call may take so long. */
@@ -20,6 +14,9 @@ export interface TryProcessOptions {
   /** JavaScript heap in MiB. */
   readonly heapMb: number;
 }
+
+/** Functions have so long to be loaded, whatever the limit of a call. */
+const LOAD_MS_MIN = 30_000;
 
 const PROGRAM = fileURLToPath(new URL("./try-child.js", import.meta.url));
 
@@ -62,8 +59,8 @@ export class TryProcess {
   }
 
   #start(): ChildProcess {
-    const child = fork(PROGRAM, [], {
-      execArgv: [`--max-old-space-size=${this.#options.heapMb}`],
+    const child = fork(PROGRAM, [String(this.#options.heapMb)], {
+      execArgv: [],
       env: {},
       stdio: ["ignore", "ignore", "ignore", "ipc"],
     });
@@ -74,7 +71,8 @@ export class TryProcess {
   async #ask(request: TryRequest): Promise<TryReply | TryDeath> {
     const child = this.#child;
     if (!child) throw new Error("viewmill bug: no process to ask");
-    const { timeoutMs } = this.#options;
+    // A process that has just been started may take its time.
+    const timeoutMs = Math.max(this.#options.timeoutMs, request.kind === "load" ? LOAD_MS_MIN : 0);
     const ended = new AbortController();
     const { signal } = ended;
     let timer: NodeJS.Timeout | undefined;
@@ -83,7 +81,9 @@ export class TryProcess {
         resolve({ kind: "death", error: "timeout", reason: `took longer than ${timeoutMs} ms` });
       }, timeoutMs);
     });
-    const reply = once(child, "message", { signal }).then(([message]) => message as TryReply);
+    const reply = once(child, "message", { signal }).then(
+      ([message]) => message as TryReply | TryDeath,
+    );
     const exit = once(child, "exit", { signal }).then(([code, name]): TryDeath => ({
       kind: "death",
       error: "crash",

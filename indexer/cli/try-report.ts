@@ -2,10 +2,11 @@
 // lines.
 
 import { printTable } from "./table.js";
-import type { Reduced, Remark, TriedViews } from "./try-engine.js";
+import type { Reduced, TriedViews } from "./try-engine.js";
+import type { Remark } from "./try-remarks.js";
 import { objectWriter } from "./try-ndjson.js";
 import { codeFrame, type Place, type SourceOrigins } from "./try-origins.js";
-import type { CompileFault } from "./try-child.js";
+import type { CompileFault } from "./try-worker.js";
 import type { Row } from "../query/index.js";
 import { treeLabel, type DesignDocument } from "../views/design-document.js";
 
@@ -75,11 +76,16 @@ export function runtimeError(
   design: DesignDocument,
   origins: SourceOrigins,
 ): ShownError {
-  const tree = remark.tree === undefined ? undefined : design.group.trees[remark.tree];
-  const view = tree && treeLabel(tree);
+  const view = remark.tree === undefined ? remark.view : labelOf(design, remark.tree);
   const places = remark.stack.map((frame) => ({
     name: frame.name,
-    place: placeOf(origins, tree?.map ?? "", `views.${view ?? ""}.map`, frame.line, frame.column),
+    place: placeOf(
+      origins,
+      remark.source,
+      `views.${view ?? ""}.${remark.id === undefined ? "reduce" : "map"}`,
+      frame.line,
+      frame.column,
+    ),
   }));
   return {
     view,
@@ -121,11 +127,25 @@ export async function reportViews(
     });
   }
   const shownTrees = new Set(options.views.map((view) => design.views.get(view)?.tree));
-  const remarks = tried.remarks.filter(({ tree }) => tree === undefined || shownTrees.has(tree));
+  const remarks = distinct(tried.remarks).filter(
+    ({ tree, view }) =>
+      (tree === undefined || shownTrees.has(tree)) &&
+      (view === undefined || options.views.includes(view)),
+  );
   if (options.json) await printJson(results, remarks, design, origins);
   else
     await printText(results, remarks, design, origins, (line) => process.stdout.write(`${line}\n`));
   return remarks.filter(({ kind }) => kind === "error").length;
+}
+
+/** A reduce is called again for each query over the same rows, and says the same again. */
+function distinct(remarks: readonly Remark[]): Remark[] {
+  const known = new Set<string>();
+  return remarks.filter((remark) => {
+    if (remark.id !== undefined) return true;
+    const text = JSON.stringify(remark);
+    return !known.has(text) && known.add(text);
+  });
 }
 
 interface ViewResult {
@@ -172,10 +192,15 @@ async function printText(
       print(line);
 }
 
-function whoOf({ id, tree }: Remark, design: DesignDocument): string {
-  const spec = tree === undefined ? undefined : design.group.trees[tree];
-  const view = spec ? `, view ${treeLabel(spec)}` : "";
-  return id === undefined ? `reduce${view}` : `document ${JSON.stringify(id)}${view}`;
+function labelOf(design: DesignDocument, tree: number): string | undefined {
+  const spec = design.group.trees[tree];
+  return spec && treeLabel(spec);
+}
+
+function whoOf({ id, tree, view }: Remark, design: DesignDocument): string {
+  const label = tree === undefined ? view : labelOf(design, tree);
+  const where = label === undefined ? "" : `, view ${label}`;
+  return id === undefined ? `reduce${where}` : `document ${JSON.stringify(id)}${where}`;
 }
 
 async function printJson(
@@ -193,8 +218,8 @@ async function printJson(
   }
   for (const remark of remarks) {
     const { kind, id, tree, text } = remark;
-    const spec = tree === undefined ? undefined : design.group.trees[tree];
-    if (kind === "log") out.write({ kind, id, view: spec && treeLabel(spec), text });
+    const view = tree === undefined ? remark.view : labelOf(design, tree);
+    if (kind === "log") out.write({ kind, id, view, text });
     else out.write({ kind, id, ...runtimeError(remark, design, origins) });
   }
   await out.end();

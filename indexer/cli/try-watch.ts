@@ -3,7 +3,7 @@
 
 import { fork, type ChildProcess } from "node:child_process";
 import { existsSync, watch, type FSWatcher } from "node:fs";
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 
 /** An editor saves in several steps: wait for the last. */
 const SETTLE_MS = 60;
@@ -11,18 +11,19 @@ const SETTLE_MS = 60;
 /** What a run tells its parent before it ends. */
 export interface WatchMessage {
   readonly files: readonly string[];
-}
-
-/** True in a run that a watcher started. */
-export function isWatched(): boolean {
-  return process.send !== undefined && process.env[WATCHED] === "1";
+  /** In these any file counts. */
+  readonly folders: readonly string[];
 }
 
 const WATCHED = "VIEWMILL_TRY_WATCHED";
 
-/** Tells the watcher which files this run depends on. */
-export function tellFiles(files: Iterable<string>): void {
-  if (isWatched()) process.send?.({ files: [...files] } satisfies WatchMessage);
+/** Tells the watcher, if there is one, what this run depends on. */
+export function tellFiles(what: {
+  readonly files: Iterable<string>;
+  readonly folders: Iterable<string>;
+}): void {
+  if (process.env[WATCHED] !== "1") return;
+  process.send?.({ files: [...what.files], folders: [...what.folders] } satisfies WatchMessage);
 }
 
 /**
@@ -39,20 +40,16 @@ export async function watchRuns(
   const program = process.argv[1] ?? "";
   const watchers = new Map<string, FSWatcher>();
   const files = new Set(first);
+  const folders = new Set<string>();
   let child: ChildProcess | undefined;
   let timer: NodeJS.Timeout | undefined;
   let ended = false;
   const observe = (): void => {
-    for (const folder of new Set([...files].map((file) => dirname(file)))) {
+    for (const folder of new Set([...[...files].map((file) => dirname(file)), ...folders])) {
       if (watchers.has(folder) || !existsSync(folder)) continue;
       const watcher = watch(folder, (_event, name) => {
-        // A folder of views is a dependency too: a new file in it may be a new function.
-        if (
-          name === null ||
-          files.has(`${folder}/${name}`) ||
-          (files.has(folder) && !name.startsWith("."))
-        )
-          again();
+        const counts = folders.has(folder) && name?.startsWith(".") !== true;
+        if (name === null || counts || files.has(join(folder, name))) again();
       });
       watcher.on("error", () => {
         watchers.delete(folder);
@@ -70,6 +67,7 @@ export async function watchRuns(
     child = started;
     started.on("message", (message: WatchMessage) => {
       for (const file of message.files) files.add(file);
+      for (const folder of message.folders) folders.add(folder);
       observe();
     });
     started.once("close", () => {

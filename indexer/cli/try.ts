@@ -57,7 +57,7 @@ export async function tryViews(argv: readonly string[], flags: TryFlags): Promis
   try {
     return await run(flags, origins);
   } finally {
-    tellFiles(origins.files);
+    tellFiles(origins);
   }
 }
 
@@ -123,7 +123,11 @@ async function loadDesign(
     );
     return undefined;
   }
-  return parseDesignDocument(document);
+  const design = parseDesignDocument(document);
+  const { language } = design.group;
+  if (language !== "javascript")
+    throw new UsageError(`${design.id} is in ${language}: only JavaScript can be tried`);
+  return design;
 }
 
 interface BundleError {

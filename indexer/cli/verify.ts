@@ -3,7 +3,9 @@
 import { EXIT } from "./exit.js";
 import type { CommonFlags } from "./flags.js";
 import { printTable } from "./table.js";
-import { verifyStore, type VerifyReport } from "../../btree/index.js";
+import { verifyStore, type TreeReport, type VerifyReport } from "../../btree/index.js";
+import { parseDesignDocument } from "../views/design-document.js";
+import { viewTreeName } from "../views/group-reducers.js";
 import { ViewIndex } from "../view-index.js";
 
 function print(line: string): void {
@@ -70,12 +72,22 @@ export async function verify(
   }
 }
 
-interface TreesOfFile extends Pick<
-  VerifyReport,
-  "trees" | "fileBytes" | "liveBytes" | "deadBytes"
-> {
+interface TreesOfFile extends Pick<VerifyReport, "fileBytes" | "liveBytes" | "deadBytes"> {
+  /** `views`: those that read the tree's rows. */
+  readonly trees: readonly (TreeReport & { readonly views: readonly string[] })[];
   readonly designDocuments: readonly string[];
   readonly file: string;
+}
+
+function viewsOfTrees(json: string | undefined): Map<string, string[]> {
+  if (json === undefined) return new Map();
+  const { trees } = parseDesignDocument(JSON.parse(json)).group;
+  return new Map(
+    trees.map((tree) => [
+      viewTreeName(tree.number),
+      [...tree.mapOnly, ...tree.reduces.map(({ name }) => name)],
+    ]),
+  );
 }
 
 /** Reads every node; where it cannot, it says so on stderr and goes on. */
@@ -91,7 +103,10 @@ export async function treeInfo(dir: string, flags: CommonFlags): Promise<number>
       seen.add(file);
       const report = await verifyStore(file, { reducers: () => undefined });
       faults += report.faults.length;
-      const { trees, fileBytes, liveBytes, deadBytes } = report;
+      const { fileBytes, liveBytes, deadBytes } = report;
+      const design = names.get(signature)?.[0];
+      const labels = viewsOfTrees(design === undefined ? undefined : index.designDocument(design));
+      const trees = report.trees.map((tree) => ({ ...tree, views: labels.get(tree.name) ?? [] }));
       files.push({
         designDocuments: names.get(signature) ?? [],
         file,
@@ -136,7 +151,7 @@ async function printFile({
       "values out of line",
     ],
     trees.map((tree) => [
-      tree.name,
+      [tree.name, ...tree.views].join(" "),
       String(tree.depth),
       String(tree.innerNodes),
       String(tree.leafNodes),

@@ -2,7 +2,7 @@
 
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -160,7 +160,9 @@ describe("trying views", () => {
     expect(rows("raw").map((row) => (row as { key: unknown }).key)).toEqual(["B", "B", "a", "a"]);
     expect(rows("root").map((row) => (row as { key: unknown }).key)).toEqual(["a", "a", "B", "B"]);
     expect(all).toContainEqual({ kind: "reduced", view: "custom", value: 12 });
-    expect(all).toContainEqual({ kind: "log", text: "reduce" });
+    expect(all.filter(({ text }) => text === "reduce")).toEqual([
+      { kind: "log", view: "custom", text: "reduce" },
+    ]);
     expect(all).toContainEqual(
       expect.objectContaining({
         kind: "reduced",
@@ -168,6 +170,32 @@ describe("trying views", () => {
         error: expect.stringContaining("_stats"),
       }),
     );
+  });
+
+  test("a reduce that throws is told with its line, and what it threw on", async () => {
+    const dir = shop();
+    writeFileSync(
+      join(dir, "shop", "views", "by_day", "reduce.ts"),
+      `export default function (keys: unknown, values: number[], rereduce: boolean): number {
+  if (rereduce) return sum(values);
+  return inner(values as unknown as { a: { b: number } });
+}
+
+function inner(values: { a: { b: number } }): number {
+  return values.a.b;
+}
+`,
+    );
+    const { stdout } = await run(dir, ["try", "--ddoc", "shop", "--source", "docs.ndjson"]);
+    const reduce = join("shop", "views", "by_day", "reduce.ts");
+    const from = stdout.indexOf("error  reduce");
+    expect(stdout.slice(from).split("\n")).toEqual([
+      "error  reduce, view by_day: TypeError: Cannot read properties of undefined (reading 'b')",
+      `    at inner (${reduce}:7:3)`,
+      `    at reduce_default (${reduce}:3:3)`,
+      "  7 |   return values.a.b;",
+      "    |   ^",
+    ]);
   });
 
   test("a function that does not return, or takes its process down, costs its document only", async () => {
@@ -184,7 +212,7 @@ describe("trying views", () => {
     expect(objects(stdout)).toEqual([
       expect.objectContaining({ kind: "row", id: "good" }),
       expect.objectContaining({ kind: "error", id: "loop", error: "timeout" }),
-      expect.objectContaining({ kind: "error", id: "bomb", error: "crash" }),
+      expect.objectContaining({ kind: "error", id: "bomb", error: "memory" }),
     ]);
   });
 
@@ -381,19 +409,28 @@ describe("examples of a view", () => {
 
 /** Reads a running program's output until a text has come, once more for each call. */
 class Output {
-  readonly #stream: Readable;
   #text = "";
+  #ended = false;
+  #wake: () => void = () => undefined;
 
   constructor(stream: Readable) {
-    this.#stream = stream;
     stream.setEncoding("utf8");
-    stream.on("data", (text: string) => (this.#text += text));
+    stream.on("data", (text: string) => {
+      this.#text += text;
+      this.#wake();
+    });
+    stream.on("end", () => {
+      this.#ended = true;
+      this.#wake();
+    });
   }
 
   async until(text: string): Promise<string> {
     while (!this.#text.includes(text)) {
-      if (this.#stream.readableEnded) throw new Error(`ended without ${text}: ${this.#text}`);
-      await Promise.race([once(this.#stream, "data"), once(this.#stream, "end")]);
+      if (this.#ended) throw new Error(`ended without ${text}: ${this.#text}`);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     }
     const end = this.#text.indexOf(text) + text.length;
     const before = this.#text.slice(0, end);
@@ -414,28 +451,42 @@ describe("watching", () => {
     );
     const child: ChildProcessByStdio<null, Readable, Readable> = spawn(
       process.execPath,
-      [program, "try", "--ddoc", "shop", "--test", "t.json", "--watch"],
+      [program, "try", "--ddoc", "shop", "--test", "t.json", "--view", "by_day", "--watch"],
       { cwd: dir, stdio: ["ignore", "pipe", "pipe"] },
     );
     const out = new Output(child.stdout);
     const talk = new Output(child.stderr);
-    await out.until("✓ by_day");
-    await talk.until("watching");
-    writeFileSync(join(dir, "shop", "views", "by_day", "day.ts"), DAY_TS.replace("0, 10", "0, 4"));
-    expect(await out.until('+ {"id":"a","key":"2024","value":1}')).toContain("✗ by_day");
-    await talk.until("watching");
-    writeFileSync(join(dir, "shop", "views", "by_day", "map.ts"), "export default (");
-    await talk.until("compilation_error");
-    await talk.until("watching");
-    cpSync(join(dir, "docs.ndjson"), join(dir, "unrelated.ndjson"));
-    writeFileSync(
-      join(dir, "shop", "views", "by_day", "map.ts"),
-      MAP_TS.replace("dayOf(doc)", "'2024-01-02'"),
-    );
-    await out.until("✓ by_day");
-    await talk.until("watching");
-    child.kill("SIGINT");
-    const [code] = (await once(child, "exit")) as [number | null];
-    expect(code).toBe(0);
+    try {
+      await out.until("✓ by_day");
+      await talk.until("watching");
+      writeFileSync(
+        join(dir, "shop", "views", "by_day", "day.ts"),
+        DAY_TS.replace("0, 10", "0, 4"),
+      );
+      expect(await out.until('+ {"id":"a","key":"2024","value":1}')).toContain("✗ by_day");
+      await talk.until("watching");
+      writeFileSync(join(dir, "shop", "views", "by_day", "map.ts"), "export default (");
+      await talk.until("compilation_error");
+      await talk.until("watching");
+      cpSync(join(dir, "docs.ndjson"), join(dir, "unrelated.ndjson"));
+      const more = join(dir, "shop", "views", "more");
+      mkdirSync(more);
+      await talk.until("compilation_error");
+      await talk.until("watching");
+      writeFileSync(join(more, "map.js"), "function (doc) {}");
+      await talk.until("compilation_error");
+      await talk.until("watching");
+      writeFileSync(
+        join(dir, "shop", "views", "by_day", "map.ts"),
+        MAP_TS.replace("dayOf(doc)", "'2024-01-02'"),
+      );
+      await out.until("✓ by_day");
+      await talk.until("watching");
+      child.kill("SIGINT");
+      const [code] = (await once(child, "exit")) as [number | null];
+      expect(code).toBe(0);
+    } finally {
+      child.kill("SIGTERM");
+    }
   });
 });
