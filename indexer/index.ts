@@ -4,7 +4,7 @@ export { ViewIndex } from "./view-index.js";
 export type { GroupInfo, IndexInfo, QueryOptions, QueryParameters, UpdateOptions } from "./view-index.js";
 export type { ViewIndexOptions } from "./options.js";
 export { MappingRuntime, type RuntimeOptions } from "./views/runtime.js";
-export type { SyncPolicy, UpdateCounts, UpdateProgress } from "./views/updater.js";
+export type { SyncPolicy, UpdateCounts, UpdateProgress } from "./views/update-types.js";
 export type { CompactOptions, GroupCompaction, GroupCompactionProgress } from "./views/compaction.js";
 export type { GroupVerification, VerifyOptions } from "./views/verification.js";
 export type { DocumentError } from "./views/error-entry.js";

@@ -6,7 +6,7 @@ import type { ReduceLimits } from "./mapping/types.js";
 import { LINE_BYTES_MAX_DEFAULT, type Source } from "./sources/index.js";
 import { DEFAULT_REDUCE_LIMITS } from "./views/group-index.js";
 import type { MappingRuntime } from "./views/runtime.js";
-import type { SyncPolicy } from "./views/updater.js";
+import type { SyncPolicy } from "./views/update-types.js";
 
 /** How an index is opened. All but `dir` have defaults. */
 export interface ViewIndexOptions {

@@ -42,7 +42,8 @@ import {
 import { countPending } from "./views/pending.js";
 import { MappingRuntime } from "./views/runtime.js";
 import { UpdateScheduler } from "./views/update-scheduler.js";
-import { Updater, type UpdateCounts, type UpdateProgress, type UpdateRun } from "./views/updater.js";
+import type { UpdateCounts, UpdateProgress, UpdateRun } from "./views/update-types.js";
+import { Updater } from "./views/updater.js";
 import { verifyGroup, type GroupVerification, type VerifyOptions } from "./views/verification.js";
 
 /** Options of one update. */
@@ -136,6 +137,8 @@ export interface GroupPlace {
   readonly commit: number;
   /** Told in `PreparedQuery.version`. */
   readonly instance: string;
+  /** The source's stamp when it was looked for; while it stays the same, so does the rest, up to compactions. */
+  readonly stamp: string | undefined;
 }
 
 /**
@@ -386,7 +389,7 @@ export class ViewIndex {
     else if (update === "lazy") this.#freshenLater(group);
     const { signature } = found.design.group;
     const { store } = group;
-    return { signature, generation: this.#generation(signature), commit: store.commitNumber, instance: instanceOf(store) };
+    return { signature, generation: this.#generation(signature), commit: store.commitNumber, instance: instanceOf(store), stamp: found.stamp };
   }
 
   /** Only with `readOnly`: takes up what another process wrote into the manifest. */

@@ -8,7 +8,7 @@ import { printTable } from "./table.js";
 import type { ViewIndexOptions } from "../options.js";
 import { parseViewQuery, resolveViewQuery, type Row } from "../query/index.js";
 import { ViewIndex } from "../view-index.js";
-import type { UpdateCounts } from "../views/updater.js";
+import type { UpdateCounts } from "../views/update-types.js";
 
 export type CommonFlags = Flags;
 
@@ -46,6 +46,7 @@ export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndex
     ...given("strict", flags.strict),
     ...given("minDocuments", flags.minDocs),
     ...given("minBytes", flags.minBytes),
+    ...given("chunkBytes", flags.chunkBytes),
     ...given("lineBytesMax", flags.lineMax),
     ...given("rebuild", flags.rebuild),
     ...(flags.cache === undefined ? {} : { cacheBytes: flags.cache * 2 ** 20 }),
@@ -125,7 +126,11 @@ export async function build(dir: string, flags: Flags): Promise<number> {
   const began = performance.now();
   const index = await ViewIndex.open(await indexOptions(dir, flags));
   const { signal, end } = interruption();
-  const progress = progressReporter({ json: flags.json ?? false, quiet: flags.quiet ?? false });
+  const progress = progressReporter({
+    json: flags.json ?? false,
+    quiet: flags.quiet ?? false,
+    intervalMs: flags.progressInterval ?? 1000,
+  });
   try {
     const counts = await index.update({
       signal,
@@ -147,7 +152,11 @@ export async function build(dir: string, flags: Flags): Promise<number> {
 export async function follow(dir: string, flags: Flags): Promise<number> {
   const index = await ViewIndex.open(await indexOptions(dir, flags));
   const { signal, end } = interruption();
-  const progress = progressReporter({ json: flags.json ?? false, quiet: flags.quiet ?? false });
+  const progress = progressReporter({
+    json: flags.json ?? false,
+    quiet: flags.quiet ?? false,
+    intervalMs: flags.progressInterval ?? 1000,
+  });
   try {
     await index.follow({
       signal,

@@ -1,15 +1,13 @@
-// Progress of an update: a bar on a terminal, one JSON line a second with --json, nothing with --quiet.
+// Progress of an update: a bar on a terminal, a JSON line a second with --json, nothing with --quiet.
 
 import { SingleBar } from "cli-progress";
 
-import type { UpdateProgress } from "../views/updater.js";
+import type { UpdateProgress } from "../views/update-types.js";
 
 export interface ProgressReporter {
   update(progress: UpdateProgress): void;
   stop(): void;
 }
-
-const JSON_INTERVAL_MS = 1000;
 
 function number(value: number): string {
   return Math.round(value).toLocaleString("en-US");
@@ -36,12 +34,17 @@ function share(progress: UpdateProgress): { done: number; total: number } | unde
 }
 
 class JsonLines implements ProgressReporter {
+  readonly #intervalMs: number;
   #last = performance.now();
   readonly #began = performance.now();
 
+  constructor(intervalMs: number) {
+    this.#intervalMs = intervalMs;
+  }
+
   update(progress: UpdateProgress): void {
     const now = performance.now();
-    if (now - this.#last < JSON_INTERVAL_MS) return;
+    if (now - this.#last < this.#intervalMs) return;
     this.#last = now;
     const seconds = (now - this.#began) / 1000;
     const work = share(progress);
@@ -96,8 +99,9 @@ class Bar implements ProgressReporter {
 
 const silent: ProgressReporter = { update: () => undefined, stop: () => undefined };
 
-export function progressReporter(options: { readonly json: boolean; readonly quiet: boolean }): ProgressReporter {
+/** @param options - `intervalMs`: shortest time between JSON lines. */
+export function progressReporter(options: { readonly json: boolean; readonly quiet: boolean; readonly intervalMs: number }): ProgressReporter {
   if (options.quiet) return silent;
-  if (options.json) return new JsonLines();
+  if (options.json) return new JsonLines(options.intervalMs);
   return process.stderr.isTTY ? new Bar() : silent;
 }

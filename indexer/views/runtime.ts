@@ -70,7 +70,8 @@ export class MappingRuntime {
   }
 
   async close(): Promise<void> {
-    await (await this.#mapper)?.close();
+    // One that could not be made was complained of when it was asked for.
+    await (await this.#mapper?.catch(() => undefined))?.close();
     await this.#threads?.close();
   }
 

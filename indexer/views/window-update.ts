@@ -1,0 +1,113 @@
+// Increments: windows of at least a minimum of documents or bytes, each applied at once; following a live feed, what is there is applied
+// after a time at the latest.
+
+import { mapInOrder } from "./chunk-stream.js";
+import type { GroupIndex } from "./group-index.js";
+import { IDS_TREE } from "./group-reducers.js";
+import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
+import type { UpdateCounts, UpdateRun } from "./update-types.js";
+import { Window } from "./window.js";
+
+/**
+ * @param finalSeq - for a snapshot's first build: the checkpoint once everything is in; until then there is none.
+ */
+export async function updateByWindows(
+  context: UpdateContext,
+  groups: readonly GroupIndex[],
+  run: UpdateRun,
+  counts: UpdateCounts,
+  finalSeq: string | undefined,
+): Promise<void> {
+  const { source, mapper } = context.options;
+  const since = groups[0]?.state.seq ?? undefined;
+  const feed = source.changes({
+    since,
+    until: run.until,
+    chunkBytes: context.options.chunkBytes,
+    signal: run.signal,
+  });
+  const fresh = groups.every(isEmptyGroup);
+  const stream = mapInOrder(feed, mapper.concurrency, 0, (chunk, number) =>
+    context.nextMapper().mapChunk({
+      input: context.input(chunk),
+      groups: groups.map((group) => ({
+        config: group.config,
+        output: { kind: "memory" },
+        known: fresh ? undefined : { path: group.path },
+      })),
+      ordinalBase: number * ORDINALS_A_CHUNK,
+      signal: undefined,
+    }),
+  );
+  const window = new Window(groups, context.options, run, counts, (chunk) => context.input(chunk));
+  const seqOf = (seq: string | undefined): string | undefined =>
+    source.snapshot ? undefined : seq;
+  let lastSeq: string | undefined;
+  let stopped: { readonly error: unknown } | undefined;
+  // An aborted feed ends like any other: what was mapped until then is applied.
+  const next = async (): ReturnType<typeof stream.next> => {
+    try {
+      return await stream.next();
+    } catch (error) {
+      if (!run.signal?.aborted) throw error;
+      stopped = { error };
+      return { done: true, value: undefined };
+    }
+  };
+  let pending = next();
+  for (;;) {
+    const step =
+      window.empty || run.until === "now" ? await pending : await inTime(pending, window.deadline);
+    if (step === undefined) {
+      await window.flush(context.statesAt(groups, seqOf(lastSeq)));
+      context.marker.checkpoint(mapper.concurrency);
+      continue;
+    }
+    if (step.done) break;
+    const { chunk, number, result } = step.value;
+    pending = next();
+    pending.catch(() => undefined);
+    context.requireStrict(groups, result);
+    window.add(chunk, number, result);
+    lastSeq = chunk.lastSeq;
+    if (window.full) {
+      await window.flush(context.statesAt(groups, seqOf(lastSeq)));
+      context.marker.checkpoint(mapper.concurrency);
+    }
+  }
+  const ended = stopped === undefined && !run.signal?.aborted;
+  await window.flush(
+    context.statesAt(groups, ended ? (finalSeq ?? seqOf(lastSeq)) : seqOf(lastSeq)),
+  );
+  await window.finish();
+  if (stopped) throw stopped.error;
+  run.signal?.throwIfAborted();
+}
+
+/** Nothing was ever applied to it. */
+export function isEmptyGroup(group: GroupIndex): boolean {
+  const snapshot = group.store.snapshot();
+  try {
+    return snapshot.tree(IDS_TREE).root === undefined;
+  } finally {
+    snapshot.release();
+  }
+}
+
+/** Resolves to undefined when the deadline comes first. */
+async function inTime<T>(promise: Promise<T>, deadline: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(
+      () => {
+        resolve(undefined);
+      },
+      Math.max(0, deadline - performance.now()),
+    );
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
