@@ -451,6 +451,7 @@ export class ViewIndex {
     for (const design of designs) {
       if (!this.#hasFile(design)) continue;
       const [group] = await this.#openGroups([design]);
+      const release = group?.hold();
       const snapshot = group?.store.snapshot();
       try {
         for (const slice of snapshot?.tree(ERRORS_TREE).slices({}) ?? [])
@@ -460,6 +461,7 @@ export class ViewIndex {
           }
       } finally {
         snapshot?.release();
+        release?.();
       }
     }
   }
@@ -559,8 +561,7 @@ export class ViewIndex {
         if (options.dryRun) continue;
         await this.#compactions.stop(signature);
         const open = this.#groups.get(signature);
-        this.#groups.delete(signature);
-        (await open)?.close();
+        if (open) await this.#drop(signature, open);
         rmSync(join(this.#options.dir, name), { recursive: true, force: true });
       }
       if (!options.dryRun && removed.length > 0) {
@@ -839,6 +840,7 @@ export class ViewIndex {
         dir,
         spec: design.group,
         generation,
+        unrecorded: this.#manifest.groups[signature] === undefined,
         mode: readOnly ? "read" : "write",
         cache: this.#cache,
         limits: reduceLimits,
@@ -931,10 +933,13 @@ export class ViewIndex {
     const { trees: snapshot, state } = group.snapshot();
     try {
       const stats = group.store.stats();
-      const rows: Record<string, number> = {};
-      for (const tree of trees)
-        for (const name of [...tree.mapOnly, ...tree.reduces.map((r) => r.name)])
-          rows[name] = snapshot.tree(viewTreeName(tree.number)).count;
+      // A view may be called `__proto__`.
+      const rows = Object.fromEntries(
+        trees.flatMap((tree) => {
+          const { count } = snapshot.tree(viewTreeName(tree.number));
+          return [...tree.mapOnly, ...tree.reduces.map((r) => r.name)].map((name) => [name, count] as const);
+        }),
+      );
       return {
         ...nothing,
         file: group.path,

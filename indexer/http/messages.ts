@@ -1,6 +1,6 @@
 // What the process that writes and those that answer say to each other: calls and their replies, many to a message.
 
-import type { DocumentRequest } from "../sources/index.js";
+import type { DocumentRequest, StampedFile } from "../sources/index.js";
 import type { GroupPlace, IndexInfo } from "../view-index.js";
 import type { Counters } from "./metrics.js";
 import type { HttpOptions } from "./server.js";
@@ -52,6 +52,8 @@ export type ToReader =
 export interface ReaderStart {
   readonly name: string;
   readonly http: HttpOptions;
+  /** What to look at to see whether the source may have changed. */
+  readonly stamped: StampedFile | undefined;
   readonly index: {
     readonly dir: string;
     readonly cacheBytes?: number;

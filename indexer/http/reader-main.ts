@@ -17,7 +17,7 @@ function send(message: FromReader): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
 
-async function start({ name, http, index: options }: ReaderStart): Promise<void> {
+async function start({ name, http, stamped, index: options }: ReaderStart): Promise<void> {
   const onWarning = (message: string): void => {
     send({ kind: "warning", message });
   };
@@ -25,7 +25,7 @@ async function start({ name, http, index: options }: ReaderStart): Promise<void>
   let server: RunningServer | undefined;
   try {
     index = await ViewIndex.open({ ...options, readOnly: true, onWarning });
-    const service = new ReaderService(index, link);
+    const service = new ReaderService(index, link, stamped);
     server = await listen({ ...http, service, metrics, worker: name, onWarning });
   } catch (error) {
     send({ kind: "failed", message: (error as Error).message });

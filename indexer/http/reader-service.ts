@@ -2,7 +2,7 @@
 // process that writes. A query that wants the index up to date sends one message, and then reads at a state at least that new.
 
 import type { ResolvedQuery, ViewShape } from "../query/index.js";
-import type { DocumentRequest } from "../sources/index.js";
+import { stampOf, type DocumentRequest, type StampedFile } from "../sources/index.js";
 import type { FoundView, GroupPlace, IndexInfo, PreparedQuery, ViewIndex } from "../view-index.js";
 import { RequestError } from "./errors.js";
 import { Gathering, type Call, type FromReader, type Reply, type WriterCalls } from "./messages.js";
@@ -61,6 +61,9 @@ function gone(): RequestError {
   return new RequestError(503, "service_unavailable", "the indexer is being restarted; try again");
 }
 
+/** Views whose place is remembered. */
+const TOLD_MAX = 1000;
+
 /** How often a design document may change while a query of its view is read. */
 const TRIES_MAX = 8;
 
@@ -84,12 +87,20 @@ export class ReaderService implements ViewService {
   readonly #writer: WriterLink;
   /** Looks for what is asked in this turn anyway are asked once. */
   readonly #asking = new Map<string, Promise<GroupPlace>>();
+  /** What the writer told last of indexes it had brought up to date, by view; good while the source's stamp is the same. */
+  readonly #told = new Map<string, GroupPlace>();
+  readonly #stamped: StampedFile | undefined;
+  #stamp: Promise<string | undefined> | undefined;
   #reloading: Promise<void> | undefined;
 
-  /** @param index - opened with `readOnly`. */
-  constructor(index: ViewIndex, writer: WriterLink) {
+  /**
+   * @param index - opened with `readOnly`.
+   * @param stamped - what to look at to see whether the source may have changed; without it the writer is asked for each query.
+   */
+  constructor(index: ViewIndex, writer: WriterLink, stamped: StampedFile | undefined) {
     this.#index = index;
     this.#writer = writer;
+    this.#stamped = stamped;
   }
 
   async view<T>(
@@ -146,7 +157,32 @@ export class ReaderService implements ViewService {
     }
   }
 
-  #place(ddoc: string, view: string, update: UpdateMode): Promise<GroupPlace> {
+  /** The writer need not be asked again what it has told of the same state of the source. */
+  async #place(ddoc: string, view: string, update: UpdateMode): Promise<GroupPlace> {
+    const name = `${encodeURIComponent(ddoc)} ${view}`;
+    const stamp = this.#stamped && (await this.#stampSoon(this.#stamped));
+    const told = this.#told.get(name);
+    if (stamp !== undefined && told?.stamp === stamp && update !== "lazy") return told;
+    const place = await this.#askPlace(ddoc, view, update);
+    if (update === true) {
+      if (this.#told.size >= TOLD_MAX) this.#told.clear();
+      this.#told.set(name, place);
+    }
+    return place;
+  }
+
+  /** One look for all who ask in this turn of the event loop, after they have asked. */
+  #stampSoon(stamped: StampedFile): Promise<string | undefined> {
+    this.#stamp ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#stamp = undefined;
+        resolve(stampOf(stamped));
+      });
+    });
+    return this.#stamp;
+  }
+
+  #askPlace(ddoc: string, view: string, update: UpdateMode): Promise<GroupPlace> {
     const name = `${String(update)} ${encodeURIComponent(ddoc)} ${view}`;
     let place = this.#asking.get(name);
     if (!place) {

@@ -6,6 +6,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 
+import type { StampedFile } from "../sources/index.js";
 import type { ViewIndex } from "../view-index.js";
 import { toHttpError } from "./errors.js";
 import { Gathering, type Call, type FromReader, type ReaderStart, type Reply, type ToReader, type WriterCalls } from "./messages.js";
@@ -58,6 +59,7 @@ class Readers {
   readonly #readers = new Set<Reader>();
   #port = 0;
   #listening = false;
+  #stamped: StampedFile | undefined;
   #round = 0;
   #restarts = 0;
   #closing = false;
@@ -86,7 +88,8 @@ class Readers {
       args: [],
       serialization: "advanced",
     });
-    const { host, port = 5984 } = this.#options;
+    const { host, port = 5984, index } = this.#options;
+    this.#stamped = (await index.source()).stamped;
     // All must name the same port to share it, also one that is started later in another's place.
     this.#port = port === 0 ? await freePort(host) : port;
     const url = await this.#begin("1");
@@ -112,7 +115,7 @@ class Readers {
     const { index, workers, reading, onWarning, ...http } = this.#options;
     return new Promise<string>((resolve, reject) => {
       worker.on("message", (message: FromReader) => {
-        if (message.kind === "ready") say({ kind: "start", start: { name, http: { ...http, port: this.#port }, index: reading } });
+        if (message.kind === "ready") say({ kind: "start", start: { name, http: { ...http, port: this.#port }, stamped: this.#stamped, index: reading } });
         else if (message.kind === "calls") for (const call of message.calls) void this.#answer(reader, call);
         else if (message.kind === "counters") reader.counted?.(message.counters);
         else if (message.kind === "warning") onWarning(message.message);

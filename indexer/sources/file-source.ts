@@ -5,7 +5,6 @@
 // only grows: a sequence holds while what is before it stays; its last line is left for later while it has no line end and
 // is not complete JSON, because somebody may be in the middle of writing it.
 
-import { statSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { IndexerError } from "../errors.js";
 import { contentHashHex } from "./content-hash.js";
@@ -27,7 +26,9 @@ import {
   type SourceWants,
   type Source,
   type SourceIdentity,
+  type StampedFile,
 } from "./source.js";
+import { stampOf } from "./stamp.js";
 
 /** Options of all file sources. */
 export interface FileSourceOptions extends SliceOptions {
@@ -46,8 +47,6 @@ const ROWS_BACK_MAX = 16;
 const FIRST_LINE_BYTES = 4096;
 const SEQ_NAME = Buffer.from("seq");
 const LF = 0x0a;
-/** See line-file.ts. */
-const CLOCK_TICK_MS = 50;
 
 export abstract class FileSource implements Source {
   readonly snapshot: boolean;
@@ -185,13 +184,12 @@ export abstract class FileSource implements Source {
     });
   }
 
+  get stamped(): StampedFile {
+    return { path: this.path, snapshot: this.snapshot };
+  }
+
   stamp(): string | undefined {
-    const stats = statSync(this.path, { throwIfNoEntry: false });
-    if (!stats) return undefined;
-    const { dev, ino, size, mtimeMs, ctimeMs } = stats;
-    // A log only grows, so its size tells; a snapshot may be changed again within the same tick of its clock.
-    if (this.snapshot && Date.now() - Math.max(mtimeMs, ctimeMs) < CLOCK_TICK_MS) return undefined;
-    return `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`;
+    return stampOf(this.stamped);
   }
 
   async designDocuments(): Promise<DesignDocumentRow[]> {

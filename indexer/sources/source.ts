@@ -93,6 +93,13 @@ export interface SourceWants {
   readonly localSeq: boolean;
 }
 
+/** A file whose stamp tells whether a source may have changed. */
+export interface StampedFile {
+  readonly path: string;
+  /** The file is a snapshot: it may be changed in place. */
+  readonly snapshot: boolean;
+}
+
 export interface Source {
   /** True when each drain delivers the whole content (a file of documents): ids that are not seen again are deletions. */
   readonly snapshot: boolean;
@@ -124,6 +131,8 @@ export interface Source {
    * the kind is known. What was brought up to date at a stamp is up to date while the stamp stays the same.
    */
   stamp?(): string | undefined;
+  /** Where `stamp` looks, so that other processes can look there themselves, with `stampOf`. */
+  readonly stamped?: StampedFile;
   /** Ids purged since the given purge sequence, where the source reports them. */
   purges?(since: string | undefined): Promise<{ ids: string[]; purgeSeq: string; reset: boolean }>;
   close(): Promise<void>;
