@@ -111,19 +111,21 @@ export class Updater {
       if (purgeSeq === state.purgeSeq) continue;
       const next = { ...state, purgeSeq };
       const built = state.seq !== null && state.purgeSeq !== null;
-      if (built && reset) {
-        const trees = group.store.snapshot().treeNames();
-        group.store.adopt(
-          new Map(trees.map((name) => [name, undefined])),
-          encodeState({ ...next, seq: null }),
-        );
-        await group.store.commit({ sync: true });
-      } else if (built && ids.length > 0) {
-        const buffer = new WriteBuffer(group.config);
-        buffer.addDeletions(ids.map((id) => Buffer.from(id)));
-        const { changes } = buffer.drain(group.store.snapshot());
-        await group.store.apply(changes, encodeState(next));
-      } else await group.store.apply(new Map(), encodeState(next));
+      await group.writing(async () => {
+        if (built && reset) {
+          const trees = group.store.snapshot().treeNames();
+          group.store.adopt(
+            new Map(trees.map((name) => [name, undefined])),
+            encodeState({ ...next, seq: null }),
+          );
+          await group.store.commit({ sync: true });
+        } else if (built && ids.length > 0) {
+          const buffer = new WriteBuffer(group.config);
+          buffer.addDeletions(ids.map((id) => Buffer.from(id)));
+          const { changes } = buffer.drain(group.store.snapshot());
+          await group.store.apply(changes, encodeState(next));
+        } else await group.store.apply(new Map(), encodeState(next));
+      });
     }
   }
 }
