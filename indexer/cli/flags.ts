@@ -16,6 +16,8 @@ export interface CommonFlags {
   readonly maxErrors?: number;
   readonly minDocs?: number;
   readonly minBytes?: number;
+  readonly chunkBytes?: number;
+  readonly progressInterval?: number;
   readonly sync?: "end" | "interval" | "commit";
   readonly syncInterval?: number;
   readonly lineMax?: number;
