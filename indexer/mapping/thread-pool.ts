@@ -86,6 +86,8 @@ export class ThreadPool {
   readonly #beats = new SharedArrayBuffer(SLOTS * 4);
   readonly #words = new Int32Array(this.#beats);
   readonly #free: number[] = Array.from({ length: SLOTS }, (_, i) => SLOTS - 1 - i);
+  /** Tasks beyond these; more would only wait in the pool's queue. */
+  readonly #waiting: ((slot: number) => void)[] = [];
   readonly #watches = new Set<Watch>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -161,8 +163,11 @@ export class ThreadPool {
     make: (heartbeat: SharedArrayBuffer, slot: number) => T,
     signal?: AbortSignal,
   ): Promise<Results[T["kind"]]> {
-    const slot = this.#free.pop();
-    if (slot === undefined) throw new Error("viewmill bug: more tasks at once than heartbeat slots");
+    const slot =
+      this.#free.pop() ??
+      (await new Promise<number>((resolve) => {
+        this.#waiting.push(resolve);
+      }));
     this.#words[slot] = 0;
     const abort = new AbortController();
     const onAbort = (): void => {
@@ -184,7 +189,9 @@ export class ThreadPool {
     } finally {
       signal?.removeEventListener("abort", onAbort);
       this.#watches.delete(watch);
-      this.#free.push(slot);
+      const next = this.#waiting.shift();
+      if (next) next(slot);
+      else this.#free.push(slot);
       if (this.#watches.size === 0) {
         clearInterval(this.#timer);
         this.#timer = undefined;

@@ -5,7 +5,7 @@
 import { ContentHasher } from "./content-hash.js";
 import { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
 import { MemberScanner, skipBlanks, skipValue } from "./member-scan.js";
-import { AsciiEscapes, idFlags, isTrue, placeId, startsWithMark, tooLong } from "./slice-common.js";
+import { AsciiEscapes, idFlags, isTrue, NextByte, placeId, startsWithMark, tooLong } from "./slice-common.js";
 import type { SliceOptions } from "./slice.js";
 import { SLICE_DELETED, type Slices } from "./slices.js";
 
@@ -83,7 +83,7 @@ export function sliceChanges(
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const size = bytes.length;
   const lineBytesMax = options.lineBytesMax ?? LINE_BYTES_MAX_DEFAULT;
-  const escapes = new AsciiEscapes(bytes);
+  const names: NamePlaces = { escapes: new AsciiEscapes(bytes), underscores: new NextByte(bytes, UNDERSCORE) };
   let seqStart = 0;
   let seqEnd = 0;
   hasher.attach(data);
@@ -102,7 +102,7 @@ export function sliceChanges(
         seqStart = row.seqStart;
         seqEnd = row.seqEnd;
       }
-      putRow(bytes, lineStart, end, out, escapes, origin, options.localSeq === true);
+      putRow(bytes, lineStart, end, out, names, origin, options.localSeq === true);
     }
     lineStart = next + 1;
   }
@@ -190,7 +190,7 @@ function putRow(
   lineStart: number,
   lineEnd: number,
   out: Slices,
-  escapes: AsciiEscapes,
+  names: NamePlaces,
   origin: LineOrigin,
   localSeq: boolean,
 ): void {
@@ -201,8 +201,7 @@ function putRow(
   }
   const flags = idFlags(out, i);
   if (flags < 0) return;
-  const { docStart } = row;
-  let { docEnd, deleted } = row;
+  let { docStart, docEnd, deleted } = row;
   if (docEnd > 0 && bytes[docStart] !== OPEN_BRACE) {
     // `"doc":null`: the document went away between the change and the answer.
     deleted = true;
@@ -211,7 +210,9 @@ function putRow(
     const problem = 'the row has no "doc" (was the feed made with include_docs=true?)';
     throw malformedLine(bytes, lineStart, lineEnd, problem, origin);
   }
-  if (!deleted) deleted = isTombstone(bytes, docStart, docEnd, escapes.notBefore(lineStart));
+  // No text is an empty range where the text would be: ranges ascend, so that a block of documents is a range too.
+  if (docEnd === 0) docStart = docEnd = lineStart;
+  if (!deleted) deleted = isTombstone(bytes, docStart, docEnd, names);
   hasher.hash(docStart, docEnd);
   out.hashLow[i] = hasher.low;
   out.hashHigh[i] = hasher.high;
@@ -258,21 +259,20 @@ function isEnvelope(bytes: Buffer, start: number, end: number): boolean {
   );
 }
 
-/**
- * Does the document itself say `_deleted:true`? Rows of CouchDB say it twice; other writers may only say it here.
- * `escapeAt` is the next place where an escape could spell the name.
- */
-function isTombstone(bytes: Buffer, start: number, end: number, escapeAt: number): boolean {
-  let possible = escapeAt < end;
-  let p = possible ? -1 : bytes.indexOf(UNDERSCORE, start);
-  while (p >= 0 && p < end) {
-    if (bytes[p - 1] === QUOTE && bytes[p + 1] === 0x64) {
-      possible = true;
-      break;
-    }
-    p = bytes.indexOf(UNDERSCORE, p + 1);
+/** Where the name `_deleted` may stand in the chunk, plainly or spelt by an escape. */
+interface NamePlaces {
+  readonly escapes: AsciiEscapes;
+  readonly underscores: NextByte;
+}
+
+/** Does the document itself say `_deleted:true`? Rows of CouchDB say it twice; other writers may only say it here. */
+function isTombstone(bytes: Buffer, start: number, end: number, names: NamePlaces): boolean {
+  let possible = names.escapes.notBefore(start) < end;
+  for (let p = start; !possible; p++) {
+    p = names.underscores.notBefore(p);
+    if (p >= end) return false;
+    possible = bytes[p - 1] === QUOTE && bytes[p + 1] === 0x64;
   }
-  if (!possible) return false;
   let deleted = false;
   docMembers.open(bytes, start, end);
   while (docMembers.next()) {

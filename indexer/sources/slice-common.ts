@@ -45,6 +45,25 @@ export class AsciiEscapes {
   }
 }
 
+/** Where a byte comes next. What lies between is searched once, however many ranges without it are asked for. */
+export class NextByte {
+  readonly #bytes: Buffer;
+  readonly #byte: number;
+  #next = -1;
+
+  constructor(bytes: Buffer, byte: number) {
+    this.#bytes = bytes;
+    this.#byte = byte;
+  }
+
+  /** The first at or after `start`; the buffer's length when there is none. `start` must not decrease. */
+  notBefore(start: number): number {
+    if (this.#next >= start) return this.#next;
+    const found = this.#bytes.indexOf(this.#byte, start);
+    return (this.#next = found < 0 ? this.#bytes.length : found);
+  }
+}
+
 /** Notes the id of document `count`. False when it is not a usable id. */
 export function placeId(
   bytes: Buffer,

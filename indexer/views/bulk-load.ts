@@ -26,6 +26,8 @@ const PARALLEL_ENTRIES_MIN = 200_000;
 export interface MergeContext {
   readonly threads: ThreadPool;
   readonly mapper: Mapper;
+  /** Makes a mapper that runs reduces in processes of their own; undefined when `mapper` does. */
+  readonly isolated: (() => Promise<Mapper>) | undefined;
   readonly signal: AbortSignal | undefined;
   readonly onMerged: (entries: number, total: number) => void;
 }
@@ -39,9 +41,13 @@ export async function finishBulkLoad(
 ): Promise<void> {
   await group.writing(async () => {
     const load = new BulkMerge(group, progress, context);
-    const roots = await load.run();
-    group.store.adopt(roots, encodeState(state));
-    await group.store.commit({ sync: true });
+    try {
+      const roots = await load.run();
+      group.store.adopt(roots, encodeState(state));
+      await group.store.commit({ sync: true });
+    } finally {
+      await load.close();
+    }
   });
   progress.remove();
 }
@@ -54,6 +60,7 @@ class BulkMerge {
   readonly #extentBytes: number;
   readonly #total: number;
   #merged = 0;
+  #elsewhere: Promise<Mapper> | undefined;
 
   constructor(group: GroupIndex, progress: RunProgress, context: MergeContext) {
     this.#group = group;
@@ -87,8 +94,13 @@ class BulkMerge {
     }
     // With exact appends there can be one writer at a time; else all trees share the threads.
     if (this.#extentBytes === 0) for (const job of jobs) await job();
-    else await Promise.all(jobs.map((job) => job()));
+    else await allEnded(jobs.map((job) => job()));
     return roots;
+  }
+
+  async close(): Promise<void> {
+    const { isolated } = this.#context;
+    if (isolated) await (await this.#elsewhere)?.close();
   }
 
   async #mergeTree(tree: MergeTask["tree"], segments: readonly SegmentRef[]): Promise<MergeResult[]> {
@@ -99,7 +111,7 @@ class BulkMerge {
       this.#extentBytes === 0 || entries < PARTITION_ENTRIES_MIN ? 1 : this.#context.threads.threads;
     const bounds = parts === 1 ? [] : splitters(used, parts);
     const edges = [undefined, ...bounds, undefined];
-    return Promise.all(
+    return allEnded(
       edges.slice(1).map((lt, i) => this.#mergePart(tree, used, edges[i], lt, i)),
     );
   }
@@ -118,11 +130,13 @@ class BulkMerge {
     const task = { tree, segments, gte, lt, cancelName: `cancel-${part}.run` };
     let result: MergeResult;
     try {
-      result = await this.#runMerge(task, custom && !mapper.reducesInThreads);
+      result = await this.#runMerge(task, custom && !mapper.reducesInThreads ? mapper : undefined);
     } catch (error) {
       // A reduce function took the merging thread down: once more, with every call where it can only fail alone.
       if (!(error instanceof ThreadDeath) || !custom) throw error;
-      result = await this.#runMerge(task, true);
+      // Not in the pool: merges hold its threads, and would wait for ever.
+      this.#elsewhere ??= this.#context.isolated?.() ?? Promise.resolve(mapper);
+      result = await this.#runMerge(task, await this.#elsewhere);
     }
     this.#merged += result.entries;
     onMerged(this.#merged, this.#total);
@@ -131,12 +145,12 @@ class BulkMerge {
 
   async #runMerge(
     task: Pick<MergeTask, "tree" | "segments" | "gte" | "lt"> & { cancelName: string },
-    reduceElsewhere: boolean,
+    reduceElsewhere: Mapper | undefined,
   ): Promise<MergeResult> {
-    const { threads, mapper, signal } = this.#context;
+    const { threads, signal } = this.#context;
     const { cancelName, ...what } = task;
     const channel = reduceElsewhere ? new MessageChannel() : undefined;
-    if (channel) serveReducer(channel.port1, mapper.reducer(this.#group.config));
+    if (channel && reduceElsewhere) serveReducer(channel.port1, reduceElsewhere.reducer(this.#group.config));
     try {
       return await threads.merge(
         {
@@ -171,4 +185,10 @@ class BulkMerge {
       sink.close();
     }
   }
+}
+
+/** Like Promise.all, but rejects when nothing is under way any more: no merge goes on into a file that was given up. */
+async function allEnded<T>(promises: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(promises);
+  return Promise.all(promises);
 }

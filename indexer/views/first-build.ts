@@ -113,6 +113,7 @@ export async function firstBuild(
       await finishBulkLoad(group, builds[g] as RunProgress, context.state(group, seq), {
         threads: context.options.threads,
         mapper,
+        isolated: context.options.isolated,
         signal: run.signal,
         onMerged: (merged, total) => {
           tell(undefined, "merge", merged, total);

@@ -1,6 +1,6 @@
 // One view group's index file: its trees, and the checkpoint that is atomic with them.
 
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
@@ -31,6 +31,8 @@ export interface GroupOpenOptions {
   readonly dir: string;
   readonly spec: ViewGroupSpec;
   readonly generation: number;
+  /** Nothing was ever recorded of the group: a file without a header is what a process left that died making it. */
+  readonly unrecorded: boolean;
   readonly mode: "write" | "read";
   readonly cache: NodeCache;
   readonly limits: ReduceLimits;
@@ -106,11 +108,17 @@ export class GroupIndex {
     const reducersHere = reducersOfGroup(options);
     const reducers = reducersHere.byName;
     const path = join(options.dir, indexFileName(spec.signature, options.generation));
-    let store: Store;
-    if (existsSync(path)) store = await Store.open(path, { mode: options.mode, reducers, cache });
-    else if (options.mode === "write")
+    let store: Store | undefined;
+    try {
+      if (existsSync(path)) store = await Store.open(path, { mode: options.mode, reducers, cache });
+    } catch (error) {
+      const unmade = options.unrecorded && (error as { code?: string }).code === "BTREE_NO_HEADER";
+      if (!unmade || options.mode === "read") throw error;
+      rmSync(path);
+    }
+    if (store === undefined && options.mode === "write")
       store = await Store.create(path, { state: encodeState(emptyState(spec)), reducers, cache });
-    else throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, { file: path });
+    if (store === undefined) throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, { file: path });
     const group = new GroupIndex(spec, reducersHere, new GroupFile(path, store));
     const { format, collation } = group.state as { readonly format: number; readonly collation: number };
     if (format > 1 || collation > COLLATION_VERSION) {
