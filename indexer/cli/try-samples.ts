@@ -58,15 +58,15 @@ export function samplesOf(
   idField = "_id",
 ): Sample[] {
   return documents.map((document, i) => {
-    const id = document[idField];
-    return typeof id === "string"
-      ? { id, json: JSON.stringify(document) }
-      : numbered(document, String(i + 1));
+    const given = document[idField];
+    const id = typeof given === "string" ? given : String(i + 1);
+    return { id, json: JSON.stringify(document["_id"] === id ? document : withId(document, id)) };
   });
 }
 
-function numbered(document: Record<string, unknown>, id: string): Sample {
-  return { id, json: JSON.stringify({ _id: id, ...document }) };
+/** As functions see a document whose id is in another member, or nowhere. */
+function withId(document: object, id: string): object {
+  return { ...document, _id: id };
 }
 
 async function fromSource(spec: string, { limit, ids, idField }: SampleOptions): Promise<Sample[]> {
@@ -118,7 +118,13 @@ function ofDocument(
   if (id === undefined)
     throw fail(`no string "${idField}"; name the member that holds the id with --id-field`);
   if (memberText(line, "_deleted") === "true") return undefined;
-  return { id, json: Buffer.from(line).toString("utf8") };
+  const json = Buffer.from(line).toString("utf8");
+  if (idField === "_id") return { id, json };
+  try {
+    return { id, json: JSON.stringify(withId(JSON.parse(json) as object, id)) };
+  } catch {
+    throw fail("not JSON");
+  }
 }
 
 function ofChange(line: Uint8Array, fail: (problem: string) => Error): Sample | undefined {

@@ -9,6 +9,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmdirSync,
   statSync,
@@ -22,6 +23,8 @@ import { describe, expect, test } from "@jest/globals";
 import { execa } from "execa";
 
 import { ViewIndex, type ViewIndexOptions } from "../../../indexer/index.js";
+import { unchangedDocuments } from "../../../indexer/mapping/known-filter.js";
+import { sliceDocuments, Slices } from "../../../indexer/sources/index.js";
 import { verifyStore } from "../../../btree/index.js";
 import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
 
@@ -266,6 +269,123 @@ describe("compacting an index", () => {
     await expect(reader.compact()).rejects.toThrow("readOnly");
     await reader.close();
     await index.close();
+  });
+});
+
+describe("whatever goes on meanwhile", () => {
+  /** Rows of a changes feed: writes and deletions of 300 documents, some of which fail to map. */
+  function randomRows(random: () => number, seq: number, count: number): string {
+    let text = "";
+    for (let i = 0; i < count; i++) {
+      const id = `doc-${Math.floor(random() * 300)}`;
+      const deleted = random() < 0.2;
+      const doc = deleted
+        ? { _id: id, _rev: `${seq + i}-x`, _deleted: true }
+        : {
+            _id: id,
+            _rev: `${seq + i}-x`,
+            group: Math.floor(random() * 10),
+            n: Math.floor(random() * 100),
+            bad: random() < 0.05,
+          };
+      text += `${JSON.stringify({ seq: seq + i, id, changes: [{ rev: doc._rev }], ...(deleted ? { deleted } : {}), doc })}\n`;
+    }
+    return text;
+  }
+
+  const DESIGNS = [
+    DESIGN,
+    {
+      _id: "_design/failing",
+      views: {
+        v: {
+          map: "function (doc) { if (doc.bad) throw new Error('bad'); emit(doc.n, null); emit(doc.n, 1); }",
+          reduce: "_count",
+        },
+      },
+    },
+  ];
+
+  async function everything(index: ViewIndex): Promise<string> {
+    const texts = [await answers(index)];
+    for await (const text of (
+      await index.query("failing", "v", { reduce: false, update: false })
+    ).text())
+      texts.push(text);
+    for await (const { id, view, reason } of index.errors())
+      texts.push(JSON.stringify([id, view, reason]));
+    return texts.join("");
+  }
+
+  test.each(Array.from({ length: Number(process.env["TEST_RUNS"] ?? 2) }, (_, i) => i + 1))(
+    "the index is that of the feed: seed %d",
+    async (seed) => {
+      let state = seed;
+      const random = (): number => {
+        state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+        return state / 2 ** 32;
+      };
+      const dir = tempDir();
+      const feed = join(dir, "feed.ndjson");
+      writeFileSync(feed, randomRows(random, 1, 400));
+      const options = { source: `changes:${feed}`, designDocuments: DESIGNS, minDocuments: 20 };
+      const index = await open(dir, options);
+      await index.update();
+      for (let step = 0, seq = 401; step < 15; step++, seq += 60) {
+        appendFileSync(feed, randomRows(random, seq, 60));
+        const work: Promise<unknown>[] = [
+          index.update(),
+          index.compact(random() < 0.5 ? "d" : undefined),
+        ];
+        if (random() < 0.5) work.push(everything(index));
+        await Promise.all(work);
+      }
+      const got = await everything(index);
+      for (const { faults } of await index.verify()) expect(faults).toEqual([]);
+      await index.close();
+      const fresh = await ViewIndex.open({
+        ...options,
+        dir: join(dir, "fresh"),
+        mapIn: "threads",
+        threads: 1,
+      });
+      await fresh.update();
+      expect(got).toBe(await everything(fresh));
+      await fresh.close();
+      expect(indexFiles(dir)).toHaveLength(2);
+    },
+  );
+
+  test("a thread that knew the old file lets it go, and calls no document of it unchanged", async () => {
+    const dir = tempDir();
+    const index = await worn(dir, 100, 1);
+    const old = (await index.info()).groups[0]?.file ?? "";
+    const slices = new Slices();
+    sliceDocuments(
+      Buffer.from(lines(0, 10, 1) + lines(200, 201, 1)),
+      slices,
+      {},
+      { label: "test" },
+    );
+    const known = async (path: string): Promise<number[]> => [
+      ...(await unchangedDocuments(path, slices)),
+    ];
+    const all = [...Array<number>(10).fill(1), 0];
+    expect(await known(old)).toEqual(all);
+    await index.compact();
+    expect(await known(old)).toEqual(Array<number>(11).fill(0));
+    expect(await known((await index.info()).groups[0]?.file ?? "")).toEqual(all);
+    await index.close();
+    const held = existsSync("/proc/self/fd")
+      ? readdirSync("/proc/self/fd").flatMap((fd) => {
+          try {
+            return [readlinkSync(join("/proc/self/fd", fd))];
+          } catch {
+            return [];
+          }
+        })
+      : [];
+    expect(held.filter((target) => target.startsWith(old))).toEqual([]);
   });
 });
 

@@ -116,8 +116,8 @@ describe("trying views", () => {
       readSamples({ source: file, limit: 10, ids: [], idField });
     writeFileSync(file, '{"sku":"x"}\n\n{"sku":"y","_deleted":true}\n{"sku":"z"}');
     expect(await read("sku")).toEqual([
-      { id: "x", json: '{"sku":"x"}' },
-      { id: "z", json: '{"sku":"z"}' },
+      { id: "x", json: '{"sku":"x","_id":"x"}' },
+      { id: "z", json: '{"sku":"z","_id":"z"}' },
     ]);
     await expect(read()).rejects.toMatchObject({
       code: "SOURCE_MALFORMED",
