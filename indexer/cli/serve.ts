@@ -31,8 +31,20 @@ function httpOptions(flags: ServeFlags): HttpOptions {
 }
 
 /** What of the index's options matters to a process that reads. */
-function readingOptions(options: ViewIndexOptions, workers: number): Parameters<typeof startReaders>[0]["reading"] {
-  const { dir, cacheBytes, mapIn = "processes", server, timeoutMs, heapMb, memoryMb, strict } = options;
+function readingOptions(
+  options: ViewIndexOptions,
+  workers: number,
+): Parameters<typeof startReaders>[0]["reading"] {
+  const {
+    dir,
+    cacheBytes,
+    mapIn = "processes",
+    server,
+    timeoutMs,
+    heapMb,
+    memoryMb,
+    strict,
+  } = options;
   return {
     dir,
     mapIn,
@@ -54,14 +66,22 @@ async function listening<T>({ host, port }: ServeFlags, start: () => Promise<T>)
     const why = /EADDRINUSE|EADDRNOTAVAIL|EACCES/.exec((error as Error).message)?.[0];
     if (error instanceof TypeError) throw new UsageError(error.message);
     if (why === undefined) throw error;
-    const reason = why === "EADDRINUSE" ? "the port is in use" : why === "EACCES" ? "permission denied" : "not an address of this machine";
+    const reason =
+      why === "EADDRINUSE"
+        ? "the port is in use"
+        : why === "EACCES"
+          ? "permission denied"
+          : "not an address of this machine";
     throw new UsageError(`cannot listen on ${host ?? "127.0.0.1"}:${port ?? 5984}: ${reason}`);
   }
 }
 
 export async function serve(dir: string, flags: ServeFlags): Promise<number> {
   const { workers } = flags;
-  if (workers === 0) throw new UsageError("--workers takes at least 1; leave it out to answer from the process that writes");
+  if (workers === 0)
+    throw new UsageError(
+      "--workers takes at least 1; leave it out to answer from the process that writes",
+    );
   const options = await indexOptions(dir, flags);
   const index = await ViewIndex.open(options);
   const onWarning = (message: string): void => {
@@ -71,10 +91,17 @@ export async function serve(dir: string, flags: ServeFlags): Promise<number> {
     const server = await listening(flags, () =>
       workers === undefined
         ? startServer({ ...httpOptions(flags), index, onWarning })
-        : startReaders({ ...httpOptions(flags), index, onWarning, workers, reading: readingOptions(options, workers) }),
+        : startReaders({
+            ...httpOptions(flags),
+            index,
+            onWarning,
+            workers,
+            reading: readingOptions(options, workers),
+          }),
     );
     if (flags.json) process.stdout.write(`${JSON.stringify({ listening: server.url })}\n`);
-    else if (!flags.quiet) process.stderr.write(`viewmill: listening on ${server.url}/${flags.db ?? "db"}\n`);
+    else if (!flags.quiet)
+      process.stderr.write(`viewmill: listening on ${server.url}/${flags.db ?? "db"}\n`);
     await new Promise<void>((resolve) => {
       process.once("SIGINT", resolve);
       process.once("SIGTERM", resolve);

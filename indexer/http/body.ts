@@ -23,7 +23,8 @@ export async function readJsonBody(request: IncomingMessage, bytesMax: number): 
   let bytes = await readBytes(request, bytesMax);
   const encoding = request.headers["content-encoding"]?.toLowerCase() ?? "identity";
   if (encoding === "gzip") bytes = unzipped(bytes, bytesMax);
-  else if (encoding !== "identity") throw new RequestError(415, "bad_ctype", "Only gzip encoding is supported");
+  else if (encoding !== "identity")
+    throw new RequestError(415, "bad_ctype", "Only gzip encoding is supported");
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
@@ -35,7 +36,8 @@ function unzipped(bytes: Buffer, bytesMax: number): Buffer {
   try {
     return gunzipSync(bytes, { maxOutputLength: bytesMax });
   } catch (error) {
-    if ((error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE") throw new RequestError(413, "too_large", TOO_LARGE);
+    if ((error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE")
+      throw new RequestError(413, "too_large", TOO_LARGE);
     throw new RequestError(400, "bad_request", "the body is not gzipped as its headers say");
   }
 }

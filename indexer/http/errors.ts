@@ -46,12 +46,26 @@ export function toHttpError(error: unknown): HttpError {
     const [known, word] = STATUS[error.code] ?? [500, error.code.toLowerCase()];
     return { status: status ?? known, error: name ?? word, reason: reason ?? error.message };
   }
-  const { statusCode, code, message } = error as { statusCode?: number; code?: string; message?: string };
-  if (statusCode === 413) return { status: 413, error: "too_large", reason: "the request entity is too large" };
-  if (statusCode === 415) return { status: 415, error: "bad_content_type", reason: "Content-Type must be application/json" };
+  const { statusCode, code, message } = error as {
+    statusCode?: number;
+    code?: string;
+    message?: string;
+  };
+  if (statusCode === 413)
+    return { status: 413, error: "too_large", reason: "the request entity is too large" };
+  if (statusCode === 415)
+    return {
+      status: 415,
+      error: "bad_content_type",
+      reason: "Content-Type must be application/json",
+    };
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return { status: statusCode, error: "bad_request", reason: message ?? "bad request" };
-  return { status: 500, error: code?.startsWith("BTREE_") ? code.toLowerCase() : "unknown_error", reason: message ?? String(error) };
+  return {
+    status: 500,
+    error: code?.startsWith("BTREE_") ? code.toLowerCase() : "unknown_error",
+    reason: message ?? String(error),
+  };
 }
 
 export function errorBody({ error, reason }: HttpError): string {

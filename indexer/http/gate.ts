@@ -23,7 +23,8 @@ export class Gate {
   constructor(metrics: Metrics, requestsMax: number, user: string | undefined) {
     this.#metrics = metrics;
     this.#requestsMax = requestsMax;
-    this.#expected = user === undefined ? undefined : Buffer.from(`Basic ${Buffer.from(user).toString("base64")}`);
+    this.#expected =
+      user === undefined ? undefined : Buffer.from(`Basic ${Buffer.from(user).toString("base64")}`);
   }
 
   /** The request was answered; what its client has not taken yet counts until it has. */
@@ -40,14 +41,27 @@ export class Gate {
     const metrics = this.#metrics;
     metrics.begin();
     if (metrics.active > this.#requestsMax) {
-      const told = new RequestError(503, "service_unavailable", "too many requests at once; try again");
+      const told = new RequestError(
+        503,
+        "service_unavailable",
+        "too many requests at once; try again",
+      );
       return this.#refuse(request, response, told, ["Retry-After", "1"]);
     }
     const url = request.url ?? "";
     if (url.length > URL_CHARACTERS_MAX)
-      return this.#refuse(request, response, new RequestError(414, "uri_too_long", "the URL is too long; use POST"));
+      return this.#refuse(
+        request,
+        response,
+        new RequestError(414, "uri_too_long", "the URL is too long; use POST"),
+      );
     if (this.#expected && url !== "/_up" && !this.#authorised(request))
-      return this.#refuse(request, response, new RequestError(401, "unauthorized", "Name or password is incorrect."), REALM);
+      return this.#refuse(
+        request,
+        response,
+        new RequestError(401, "unauthorized", "Name or password is incorrect."),
+        REALM,
+      );
     return true;
   }
 
@@ -57,9 +71,18 @@ export class Gate {
     return given.length === expected.length && timingSafeEqual(given, expected);
   }
 
-  #refuse(request: IncomingMessage, response: ServerResponse, told: RequestError, headers?: readonly string[]): false {
+  #refuse(
+    request: IncomingMessage,
+    response: ServerResponse,
+    told: RequestError,
+    headers?: readonly string[],
+  ): false {
     // A body that is under way is not read: the connection ends instead, once the answer is out.
-    if (request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined) request.resume();
+    if (
+      request.headers["content-length"] !== undefined ||
+      request.headers["transfer-encoding"] !== undefined
+    )
+      request.resume();
     sendError(request, response, told, headers);
     this.left(response);
     return false;

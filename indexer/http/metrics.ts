@@ -64,7 +64,8 @@ export function addCounters(all: readonly Counters[]): Counters {
     active += one.active;
     seconds += one.seconds;
     bytes += one.bytes;
-    for (const [status, count] of Object.entries(one.byStatus)) byStatus[status] = (byStatus[status] ?? 0) + count;
+    for (const [status, count] of Object.entries(one.byStatus))
+      byStatus[status] = (byStatus[status] ?? 0) + count;
     for (const [i, count] of one.times.entries()) times[i] = (times[i] ?? 0) + count;
   }
   return { active, byStatus, times, seconds, bytes };
@@ -78,18 +79,40 @@ interface Gauge {
 
 const GAUGES: readonly Gauge[] = [
   { name: "viewmill_index_bytes", help: "Size of the index file.", of: ({ sizes }) => sizes.file },
-  { name: "viewmill_index_live_bytes", help: "Bytes of the index file that are in use.", of: ({ sizes }) => sizes.active },
-  { name: "viewmill_index_documents", help: "Documents in the index.", of: ({ documents }) => documents },
-  { name: "viewmill_index_errors", help: "Documents that failed to map.", of: ({ errors }) => errors },
-  { name: "viewmill_index_updating", help: "1 while the index is being updated.", of: ({ updaterRunning }) => (updaterRunning ? 1 : 0) },
-  { name: "viewmill_index_waiting_clients", help: "Queries that wait for an update.", of: ({ waitingClients }) => waitingClients },
+  {
+    name: "viewmill_index_live_bytes",
+    help: "Bytes of the index file that are in use.",
+    of: ({ sizes }) => sizes.active,
+  },
+  {
+    name: "viewmill_index_documents",
+    help: "Documents in the index.",
+    of: ({ documents }) => documents,
+  },
+  {
+    name: "viewmill_index_errors",
+    help: "Documents that failed to map.",
+    of: ({ errors }) => errors,
+  },
+  {
+    name: "viewmill_index_updating",
+    help: "1 while the index is being updated.",
+    of: ({ updaterRunning }) => (updaterRunning ? 1 : 0),
+  },
+  {
+    name: "viewmill_index_waiting_clients",
+    help: "Queries that wait for an update.",
+    of: ({ waitingClients }) => waitingClients,
+  },
 ];
 
 export function textOfMetrics(counters: Counters, { groups }: IndexInfo): string {
   const lines = [
     "# HELP viewmill_requests_total Requests answered, by status.",
     "# TYPE viewmill_requests_total counter",
-    ...Object.entries(counters.byStatus).map(([status, count]) => `viewmill_requests_total{status="${status}"} ${count}`),
+    ...Object.entries(counters.byStatus).map(
+      ([status, count]) => `viewmill_requests_total{status="${status}"} ${count}`,
+    ),
     "# HELP viewmill_requests_active Requests being answered.",
     "# TYPE viewmill_requests_active gauge",
     `viewmill_requests_active ${counters.active}`,
@@ -106,10 +129,14 @@ export function textOfMetrics(counters: Counters, { groups }: IndexInfo): string
   }
   sum += counters.times[BUCKETS.length] ?? 0;
   lines.push(`viewmill_query_seconds_bucket{le="+Inf"} ${sum}`);
-  lines.push(`viewmill_query_seconds_sum ${counters.seconds}`, `viewmill_query_seconds_count ${sum}`);
+  lines.push(
+    `viewmill_query_seconds_sum ${counters.seconds}`,
+    `viewmill_query_seconds_count ${sum}`,
+  );
   for (const { name, help, of } of GAUGES) {
     lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} gauge`);
-    for (const group of groups) lines.push(`${name}{ddoc=${JSON.stringify(group.designDocument)}} ${of(group)}`);
+    for (const group of groups)
+      lines.push(`${name}{ddoc=${JSON.stringify(group.designDocument)}} ${of(group)}`);
   }
   return `${lines.join("\n")}\n`;
 }

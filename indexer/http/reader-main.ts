@@ -47,7 +47,8 @@ async function end(): Promise<void> {
 process.on("message", (message: ToReader) => {
   if (message.kind === "start") void start(message.start);
   else if (message.kind === "replies") link.settle(message.replies);
-  else if (message.kind === "count") send({ kind: "counters", round: message.round, counters: metrics.counters() });
+  else if (message.kind === "count")
+    send({ kind: "counters", round: message.round, counters: metrics.counters() });
   else void end();
 });
 process.on("disconnect", () => {

@@ -6,7 +6,13 @@ import { stampOf, type DocumentRequest, type StampedFile } from "../sources/inde
 import type { FoundView, GroupPlace, IndexInfo, PreparedQuery, ViewIndex } from "../view-index.js";
 import { RequestError } from "./errors.js";
 import { Gathering, type Call, type FromReader, type Reply, type WriterCalls } from "./messages.js";
-import type { CompactionTask, DatabaseState, OpenedView, UpdateMode, ViewService } from "./service.js";
+import type {
+  CompactionTask,
+  DatabaseState,
+  OpenedView,
+  UpdateMode,
+  ViewService,
+} from "./service.js";
 
 interface Waiting {
   readonly resolve: (value: unknown) => void;
@@ -27,7 +33,10 @@ export class WriterLink {
   }
 
   /** @throws RequestError as the writer told it; 503 when the writer is gone. */
-  call<N extends keyof WriterCalls>(name: N, ...args: Parameters<WriterCalls[N]>): ReturnType<WriterCalls[N]> {
+  call<N extends keyof WriterCalls>(
+    name: N,
+    ...args: Parameters<WriterCalls[N]>
+  ): ReturnType<WriterCalls[N]> {
     const id = this.#next++;
     const promise = new Promise<unknown>((resolve, reject) => {
       if (this.#gone) {
@@ -116,7 +125,12 @@ export class ReaderService implements ViewService {
     let update = resolved && "value" in resolved ? updateOf(resolved.value) : false;
     let place = await this.#place(ddoc, view, update);
     for (let tries = 0; !found || found.design.group.signature !== place.signature; tries++) {
-      if (tries === TRIES_MAX) throw new RequestError(503, "service_unavailable", `design document ${ddoc} keeps changing; try again`);
+      if (tries === TRIES_MAX)
+        throw new RequestError(
+          503,
+          "service_unavailable",
+          `design document ${ddoc} keeps changing; try again`,
+        );
       await this.#reload();
       found = this.#index.knownView(ddoc, view);
       const { shape } = found;

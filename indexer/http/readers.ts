@@ -9,7 +9,15 @@ import { fileURLToPath } from "node:url";
 import type { StampedFile } from "../sources/index.js";
 import type { ViewIndex } from "../view-index.js";
 import { toHttpError } from "./errors.js";
-import { Gathering, type Call, type FromReader, type ReaderStart, type Reply, type ToReader, type WriterCalls } from "./messages.js";
+import {
+  Gathering,
+  type Call,
+  type FromReader,
+  type ReaderStart,
+  type Reply,
+  type ToReader,
+  type WriterCalls,
+} from "./messages.js";
 import { addCounters, type Counters } from "./metrics.js";
 import { checkHost, type HttpOptions, type RunningServer } from "./server.js";
 import { LocalService } from "./service.js";
@@ -115,8 +123,18 @@ class Readers {
     const { index, workers, reading, onWarning, ...http } = this.#options;
     return new Promise<string>((resolve, reject) => {
       worker.on("message", (message: FromReader) => {
-        if (message.kind === "ready") say({ kind: "start", start: { name, http: { ...http, port: this.#port }, stamped: this.#stamped, index: reading } });
-        else if (message.kind === "calls") for (const call of message.calls) void this.#answer(reader, call);
+        if (message.kind === "ready")
+          say({
+            kind: "start",
+            start: {
+              name,
+              http: { ...http, port: this.#port },
+              stamped: this.#stamped,
+              index: reading,
+            },
+          });
+        else if (message.kind === "calls")
+          for (const call of message.calls) void this.#answer(reader, call);
         else if (message.kind === "counters") reader.counted?.(message.counters);
         else if (message.kind === "warning") onWarning(message.message);
         else if (message.kind === "listening") resolve(message.url);
@@ -124,7 +142,9 @@ class Readers {
       });
       worker.once("exit", (code, signal) => {
         this.#readers.delete(reader);
-        reject(new Error(`an answering process ended before it listened (${String(signal ?? code)})`));
+        reject(
+          new Error(`an answering process ended before it listened (${String(signal ?? code)})`),
+        );
         if (!this.#closing && this.#listening) this.#again(name, String(signal ?? code));
       });
     });
@@ -133,7 +153,9 @@ class Readers {
   #again(name: string, how: string): void {
     const { onWarning } = this.#options;
     if (++this.#restarts > RESTARTS_MAX) {
-      onWarning(`answering process ${name} died (${how}), as did ${RESTARTS_MAX} before it; it is not started again`);
+      onWarning(
+        `answering process ${name} died (${how}), as did ${RESTARTS_MAX} before it; it is not started again`,
+      );
       return;
     }
     onWarning(`answering process ${name} died (${how}); starting another`);
@@ -165,7 +187,8 @@ class Readers {
             clearTimeout(timer);
             resolve(counters);
           };
-          if (reader.worker.isConnected()) reader.worker.send({ kind: "count", round } satisfies ToReader);
+          if (reader.worker.isConnected())
+            reader.worker.send({ kind: "count", round } satisfies ToReader);
         }),
     );
     return addCounters((await Promise.all(counts)).filter((one) => one !== undefined));

@@ -20,7 +20,12 @@ export function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
 }
 
 /** Answers all other methods with CouchDB's 405. */
-export function refuseOthers(app: FastifyInstance, url: string, methods: readonly string[], allowed: string): void {
+export function refuseOthers(
+  app: FastifyInstance,
+  url: string,
+  methods: readonly string[],
+  allowed: string,
+): void {
   app.route({
     method: [...methods],
     url,
@@ -32,15 +37,25 @@ export function refuseOthers(app: FastifyInstance, url: string, methods: readonl
 
 export function databaseRoutes(app: FastifyInstance, context: HttpContext): void {
   const { service } = context;
-  const get = (url: string, handler: (reply: FastifyReply) => FastifyReply | Promise<FastifyReply>): void => {
+  const get = (
+    url: string,
+    handler: (reply: FastifyReply) => FastifyReply | Promise<FastifyReply>,
+  ): void => {
     app.route({ method: [...READING], url, handler: (_request, reply) => handler(reply) });
   };
 
   get("/", (reply) =>
-    sendJson(reply, { couchdb: "Welcome", version: "3.5.0", vendor: { name: "viewmill" }, features: [] }),
+    sendJson(reply, {
+      couchdb: "Welcome",
+      version: "3.5.0",
+      vendor: { name: "viewmill" },
+      features: [],
+    }),
   );
   get("/_all_dbs", (reply) => sendJson(reply, [context.db]));
-  get("/_session", (reply) => sendJson(reply, { ok: true, userCtx: { name: null, roles: [] }, info: {} }));
+  get("/_session", (reply) =>
+    sendJson(reply, { ok: true, userCtx: { name: null, roles: [] }, info: {} }),
+  );
 
   app.route({
     method: [...READING],
@@ -97,7 +112,9 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
     handler: (request, reply) => {
       const { db, ddoc } = request.params as { db: string; ddoc: string };
       requireDatabase(context, db);
-      return sendDocument(request.url, reply, `_design/${ddoc}`, () => service.designDocument(ddoc));
+      return sendDocument(request.url, reply, `_design/${ddoc}`, () =>
+        service.designDocument(ddoc),
+      );
     },
   });
   app.route({
@@ -109,5 +126,6 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
       return sendDocument(request.url, reply, id, () => Promise.resolve(undefined));
     },
   });
-  for (const url of ["/", "/:db", "/:db/_design/:ddoc", "/:db/:id"]) refuseOthers(app, url, OTHERS, "GET,HEAD");
+  for (const url of ["/", "/:db", "/:db/_design/:ddoc", "/:db/:id"])
+    refuseOthers(app, url, OTHERS, "GET,HEAD");
 }

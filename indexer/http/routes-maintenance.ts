@@ -37,7 +37,9 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
   );
   app.get("/_active_tasks", async (_request, reply) => {
     const { groups } = await service.info(false);
-    const updates = groups.filter(({ updaterRunning }) => updaterRunning).map((group) => indexerTask(context.db, group));
+    const updates = groups
+      .filter(({ updaterRunning }) => updaterRunning)
+      .map((group) => indexerTask(context.db, group));
     const compactions = (await service.compactions()).map((one) => compactionTask(context.db, one));
     return sendJson(reply, [...updates, ...compactions]);
   });
@@ -47,9 +49,20 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
     const { groups } = await service.info(true);
     const group = groups.find(({ designDocument }) => designDocument === `_design/${ddoc}`);
     if (!group) throw notFound();
-    const compacting = (await service.compactions()).some(({ designDocument }) => designDocument === group.designDocument);
+    const compacting = (await service.compactions()).some(
+      ({ designDocument }) => designDocument === group.designDocument,
+    );
     const pending = await service.pending(ddoc);
-    const { signature, language, sizes, updateSeq, updaterRunning, waitingClients, waitingCommit, collatorVersions } = group;
+    const {
+      signature,
+      language,
+      sizes,
+      updateSeq,
+      updaterRunning,
+      waitingClients,
+      waitingCommit,
+      collatorVersions,
+    } = group;
     return sendJson(reply, {
       name: ddoc,
       view_index: {
@@ -121,7 +134,11 @@ function percent(done: number, total: number): number {
 
 function indexerTask(db: string, group: GroupInfo): Record<string, unknown> {
   const { progress, updaterStarted } = group;
-  const base = taskBase(db, group.designDocument, Math.floor((updaterStarted ?? Date.now()) / 1000));
+  const base = taskBase(
+    db,
+    group.designDocument,
+    Math.floor((updaterStarted ?? Date.now()) / 1000),
+  );
   const changes = progress?.documents ?? 0;
   const merging = progress?.phase === "merge";
   const [done, total] = merging
@@ -134,7 +151,9 @@ function indexerTask(db: string, group: GroupInfo): Record<string, unknown> {
     ...base,
     indexer_pid: base["pid"],
     changes_done: changes,
-    total_changes: progress?.changesTotal ?? (done > 0 && !merging ? Math.max(changes, Math.round((changes / done) * total)) : changes),
+    total_changes:
+      progress?.changesTotal ??
+      (done > 0 && !merging ? Math.max(changes, Math.round((changes / done) * total)) : changes),
     progress: percent(done, total),
   };
 }

@@ -25,7 +25,11 @@ class ClientGone extends Error {}
 
 export function acceptsJson(request: IncomingMessage): boolean {
   const { accept } = request.headers;
-  return accept === undefined || accept === "*/*" || /application\/json|application\/\*|\*\/\*/i.test(accept);
+  return (
+    accept === undefined ||
+    accept === "*/*" ||
+    /application\/json|application\/\*|\*\/\*/i.test(accept)
+  );
 }
 
 /** True unless gzip is absent or refused (`gzip;q=0`). */
@@ -40,11 +44,17 @@ export function acceptsGzip(request: IncomingMessage): boolean {
 export function matchesTag(request: IncomingMessage, etag: string): boolean {
   const header = request.headers["if-none-match"];
   if (header === undefined) return false;
-  return header.split(",").some((tag) => tag.trim() === "*" || tag.trim().replace(/^W\//, "") === etag);
+  return header
+    .split(",")
+    .some((tag) => tag.trim() === "*" || tag.trim().replace(/^W\//, "") === etag);
 }
 
 /** @param etag - without what tells representations apart; undefined when the answer has none. */
-export function tagOf(etag: string | undefined, json: boolean, zipped: boolean): string | undefined {
+export function tagOf(
+  etag: string | undefined,
+  json: boolean,
+  zipped: boolean,
+): string | undefined {
   return etag === undefined ? undefined : `"${etag}${json ? "" : "-text"}${zipped ? "-gzip" : ""}"`;
 }
 
@@ -64,11 +74,21 @@ function headersOf(context: HttpContext, json: boolean, etag: string | undefined
 }
 
 /** 304, when the client has this version already: nothing was read then. */
-export function sendNotModified(context: HttpContext, request: IncomingMessage, response: ServerResponse, etag: string): boolean {
+export function sendNotModified(
+  context: HttpContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  etag: string,
+): boolean {
   const json = acceptsJson(request);
   const plain = tagOf(etag, json, false) as string;
   const zipped = tagOf(etag, json, true) as string;
-  const known = acceptsGzip(request) && matchesTag(request, zipped) ? zipped : matchesTag(request, plain) ? plain : undefined;
+  const known =
+    acceptsGzip(request) && matchesTag(request, zipped)
+      ? zipped
+      : matchesTag(request, plain)
+        ? plain
+        : undefined;
   if (known === undefined) return false;
   // Without a type: there is no body.
   response.writeHead(304, headersOf(context, json, known).slice(2)).end();
@@ -90,7 +110,8 @@ export async function sendAnswer(
   if (zipped) headers.push("Content-Encoding", "gzip");
   context.metrics.bytes += text.length;
   if (request.method === "HEAD") {
-    if (rest === undefined && !zipped) headers.push("Content-Length", String(Buffer.byteLength(text)));
+    if (rest === undefined && !zipped)
+      headers.push("Content-Length", String(Buffer.byteLength(text)));
     response.writeHead(200, headers).end();
     await rest?.return();
     return;
@@ -103,7 +124,9 @@ export async function sendAnswer(
     return;
   }
   response.writeHead(200, headers);
-  const outlet = zipped ? new ZippedOutlet(response, context.stallMs) : new Outlet(response, context.stallMs);
+  const outlet = zipped
+    ? new ZippedOutlet(response, context.stallMs)
+    : new Outlet(response, context.stallMs);
   try {
     await outlet.write(text);
     for await (const chunk of rest ?? []) {
@@ -114,7 +137,8 @@ export async function sendAnswer(
     dropWhenStalled(context, response);
   } catch (error) {
     outlet.destroy();
-    if (!(error instanceof ClientGone)) context.onWarning(`an answer was cut short: ${toHttpError(error).reason}`);
+    if (!(error instanceof ClientGone))
+      context.onWarning(`an answer was cut short: ${toHttpError(error).reason}`);
   }
 }
 
@@ -226,7 +250,12 @@ class ZippedOutlet extends Outlet {
   }
 }
 
-export function sendError(request: IncomingMessage, response: ServerResponse, told: HttpError, headers: readonly string[] = []): void {
+export function sendError(
+  request: IncomingMessage,
+  response: ServerResponse,
+  told: HttpError,
+  headers: readonly string[] = [],
+): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;

@@ -1,7 +1,13 @@
 // The HTTP face: a CouchDB-compatible server for views (VIEWS §7–§21). Views go straight to view-handler.ts; everything else through
 // fastify to routes-*.ts. Here is what holds for all of them: limits, errors, shutdown.
 
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
 import Fastify, { type FastifyInstance } from "fastify";
@@ -58,9 +64,12 @@ const CHECK_MS = 1000;
 
 /** @throws TypeError when it would bind beyond loopback without a user. */
 export function checkHost({ host = "127.0.0.1", user }: HttpOptions): void {
-  if (user !== undefined && !/^[^:]+:./.test(user)) throw new TypeError("--user takes name:password");
+  if (user !== undefined && !/^[^:]+:./.test(user))
+    throw new TypeError("--user takes name:password");
   if (LOOPBACK.has(host) || /^127(\.\d{1,3}){3}$/.test(host) || user !== undefined) return;
-  throw new TypeError(`--host ${host} is reachable from other machines: give --user name:password, or bind to 127.0.0.1`);
+  throw new TypeError(
+    `--host ${host} is reachable from other machines: give --user name:password, or bind to 127.0.0.1`,
+  );
 }
 
 /**
@@ -70,7 +79,13 @@ export function checkHost({ host = "127.0.0.1", user }: HttpOptions): void {
 export function startServer(options: ServeOptions): Promise<RunningServer> {
   const metrics = new Metrics();
   const onWarning = options.onWarning ?? (() => undefined);
-  return listen({ ...options, service: new LocalService(options.index, metrics, onWarning), metrics, worker: undefined, onWarning });
+  return listen({
+    ...options,
+    service: new LocalService(options.index, metrics, onWarning),
+    metrics,
+    worker: undefined,
+    onWarning,
+  });
 }
 
 export interface ListenOptions extends HttpOptions {
@@ -97,11 +112,16 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
   };
   const gate = new Gate(metrics, requestsMax, user);
   const views = new ViewHandler(context);
-  const dispatch = (request: IncomingMessage, response: ServerResponse, others: RequestListener): void => {
+  const dispatch = (
+    request: IncomingMessage,
+    response: ServerResponse,
+    others: RequestListener,
+  ): void => {
     if (closing) response.shouldKeepAlive = false;
     if (!gate.passes(request, response)) return;
     let url = request.url ?? "";
-    if (url.includes("/_design%2")) url = request.url = url.replace(/^(\/[^/?]+(?:\/_partition\/[^/?]+)?\/_design)%2f/i, "$1/");
+    if (url.includes("/_design%2"))
+      url = request.url = url.replace(/^(\/[^/?]+(?:\/_partition\/[^/?]+)?\/_design)%2f/i, "$1/");
     const mark = url.indexOf("?");
     let path: ViewPath | undefined;
     try {
@@ -153,7 +173,10 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
   };
 }
 
-function fastify(context: HttpContext, serverOf: (others: RequestListener) => Server): FastifyInstance {
+function fastify(
+  context: HttpContext,
+  serverOf: (others: RequestListener) => Server,
+): FastifyInstance {
   const app = Fastify({
     bodyLimit: context.bodyBytesMax,
     routerOptions: { maxParamLength: 4096, caseSensitive: true, ignoreTrailingSlash: true },
@@ -180,15 +203,28 @@ function fastify(context: HttpContext, serverOf: (others: RequestListener) => Se
     if (told.status >= 500) context.onWarning(`${request.url}: ${told.error}: ${told.reason}`);
     const body = errorBody(told);
     if (told.status === 413) void reply.header("connection", "close");
-    void reply.code(told.status).type("application/json").header("cache-control", "must-revalidate").send(body);
+    void reply
+      .code(told.status)
+      .type("application/json")
+      .header("cache-control", "must-revalidate")
+      .send(body);
   });
   return app;
 }
 
-const MALFORMED: Readonly<Record<string, readonly [line: string, error: string, reason: string]>> = {
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "headers_too_large", "the headers are too large"],
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "timeout", "the request did not arrive in time"],
-};
+const MALFORMED: Readonly<Record<string, readonly [line: string, error: string, reason: string]>> =
+  {
+    HPE_HEADER_OVERFLOW: [
+      "431 Request Header Fields Too Large",
+      "headers_too_large",
+      "the headers are too large",
+    ],
+    ERR_HTTP_REQUEST_TIMEOUT: [
+      "408 Request Timeout",
+      "timeout",
+      "the request did not arrive in time",
+    ],
+  };
 
 /** What is no HTTP, too large or too slow is told so, as far as the client still listens, and the connection ends. */
 function answerMalformed(error: Error & { readonly code?: string }, socket: Socket): void {
@@ -196,7 +232,11 @@ function answerMalformed(error: Error & { readonly code?: string }, socket: Sock
     socket.destroy();
     return;
   }
-  const [line, name, reason] = MALFORMED[error.code ?? ""] ?? ["400 Bad Request", "bad_request", "the request is not valid HTTP"];
+  const [line, name, reason] = MALFORMED[error.code ?? ""] ?? [
+    "400 Bad Request",
+    "bad_request",
+    "the request is not valid HTTP",
+  ];
   const body = errorBody({ status: 0, error: name, reason });
   socket.end(
     `HTTP/1.1 ${line}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,

@@ -13,7 +13,10 @@ export type UpdateMode = true | false | "lazy";
 export interface OpenedView<T> {
   readonly resolved: T;
   /** Brings the index up to date as the query asks, and takes the snapshot that it is answered from. */
-  prepare(query: ResolvedQuery, options: { readonly signal?: AbortSignal; readonly label: string }): Promise<PreparedQuery>;
+  prepare(
+    query: ResolvedQuery,
+    options: { readonly signal?: AbortSignal; readonly label: string },
+  ): Promise<PreparedQuery>;
 }
 
 export interface CompactionTask {
@@ -68,13 +71,22 @@ export class LocalService implements ViewService {
   readonly #onWarning: (message: string) => void;
   readonly #compactions = new Map<string, CompactionTask>();
 
-  constructor(index: ViewIndex, metrics: Metrics | (() => Promise<Counters>), onWarning: (message: string) => void) {
+  constructor(
+    index: ViewIndex,
+    metrics: Metrics | (() => Promise<Counters>),
+    onWarning: (message: string) => void,
+  ) {
     this.#index = index;
-    this.#counters = typeof metrics === "function" ? metrics : () => Promise.resolve(metrics.counters());
+    this.#counters =
+      typeof metrics === "function" ? metrics : () => Promise.resolve(metrics.counters());
     this.#onWarning = onWarning;
   }
 
-  async view<T>(ddoc: string, view: string, resolve: (shape: ViewShape) => T): Promise<OpenedView<T>> {
+  async view<T>(
+    ddoc: string,
+    view: string,
+    resolve: (shape: ViewShape) => T,
+  ): Promise<OpenedView<T>> {
     let found = await this.#index.findView(ddoc, view);
     const resolved = resolve(found.shape);
     return {
@@ -124,7 +136,13 @@ export class LocalService implements ViewService {
     if (!group) throw notFound();
     const id = group.designDocument;
     if (this.#compactions.has(id)) return;
-    const task = { designDocument: id, startedOn: Math.floor(Date.now() / 1000), phase: "copy", done: 0, total: 0 };
+    const task = {
+      designDocument: id,
+      startedOn: Math.floor(Date.now() / 1000),
+      phase: "copy",
+      done: 0,
+      total: 0,
+    };
     this.#compactions.set(id, task);
     this.#index
       .compact(designDocument, {

@@ -31,7 +31,8 @@ export interface ViewPath {
   readonly queries: boolean;
 }
 
-const VIEW_PATH = /^\/([^/]+)(?:\/_partition\/([^/]+))?\/_design\/([^/]+)\/_view\/([^/]+)(\/queries)?\/?$/;
+const VIEW_PATH =
+  /^\/([^/]+)(?:\/_partition\/([^/]+))?\/_design\/([^/]+)\/_view\/([^/]+)(\/queries)?\/?$/;
 
 /** Answers up to this size are sent in one write. */
 const WHOLE_CHARACTERS = 64 * 1024;
@@ -72,7 +73,9 @@ export function queryPairs(url: string): [string, string][] {
     return query.split("&").flatMap((part): [string, string][] => {
       if (part === "") return [];
       const end = part.indexOf("=");
-      return end < 0 ? [[unescaped(part), ""]] : [[unescaped(part.slice(0, end)), unescaped(part.slice(end + 1))]];
+      return end < 0
+        ? [[unescaped(part), ""]]
+        : [[unescaped(part.slice(0, end)), unescaped(part.slice(end + 1))]];
     });
   } catch {
     // Escapes that are none: read as browsers do.
@@ -103,17 +106,21 @@ export class ViewHandler {
     const began = performance.now();
     try {
       requireDatabase(this.#context, path.db);
-      if (path.partition !== undefined) throw new RequestError(400, "bad_request", "database is not partitioned");
+      if (path.partition !== undefined)
+        throw new RequestError(400, "bad_request", "database is not partitioned");
       const { method } = request;
       if (path.queries) {
         if (method !== "POST") throw methodNotAllowed("POST");
         await this.#several(request, response, path);
-      } else if (method === "GET" || method === "HEAD") await this.#one(request, response, path, undefined);
-      else if (method === "POST") await this.#one(request, response, path, await this.#body(request));
+      } else if (method === "GET" || method === "HEAD")
+        await this.#one(request, response, path, undefined);
+      else if (method === "POST")
+        await this.#one(request, response, path, await this.#body(request));
       else throw methodNotAllowed("GET,POST,HEAD");
     } catch (error) {
       const told = toHttpError(error);
-      if (told.status >= 500 && !response.destroyed) this.#context.onWarning(`${request.url ?? ""}: ${told.error}: ${told.reason}`);
+      if (told.status >= 500 && !response.destroyed)
+        this.#context.onWarning(`${request.url ?? ""}: ${told.error}: ${told.reason}`);
       sendError(request, response, told, told.status === 413 ? ["Connection", "close"] : []);
     }
     this.#context.metrics.time(performance.now() - began);
@@ -123,13 +130,21 @@ export class ViewHandler {
     return readJsonBody(request, this.#context.bodyBytesMax);
   }
 
-  async #one(request: IncomingMessage, response: ServerResponse, path: ViewPath, body: string | undefined): Promise<void> {
+  async #one(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: ViewPath,
+    body: string | undefined,
+  ): Promise<void> {
     const url = request.url ?? "";
     const opened = await this.#context.service.view(
       path.ddoc,
       path.view,
       (shape) => {
-        const parsed = parseViewQuery(queryPairs(url), body === undefined ? undefined : parseViewBody(body));
+        const parsed = parseViewQuery(
+          queryPairs(url),
+          body === undefined ? undefined : parseViewBody(body),
+        );
         return resolveViewQuery(parsed, shape);
       },
       (query) => query.update,
@@ -144,16 +159,28 @@ export class ViewHandler {
     try {
       if (response.destroyed) return;
       const etag = body === undefined ? versionOf(prepared, query, url) : undefined;
-      if (etag !== undefined && request.headers["if-none-match"] !== undefined && sendNotModified(this.#context, request, response, etag)) return;
+      if (
+        etag !== undefined &&
+        request.headers["if-none-match"] !== undefined &&
+        sendNotModified(this.#context, request, response, etag)
+      )
+        return;
       // A list may begin with many keys that have no rows, which takes turns.
-      const text = query.keys === undefined ? await settled(prepared.answer.head(WHOLE_CHARACTERS)) : await beginning(prepared.answer.text());
+      const text =
+        query.keys === undefined
+          ? await settled(prepared.answer.head(WHOLE_CHARACTERS))
+          : await beginning(prepared.answer.text());
       await sendAnswer(this.#context, request, response, text, etag);
     } finally {
       prepared.release();
     }
   }
 
-  async #several(request: IncomingMessage, response: ServerResponse, path: ViewPath): Promise<void> {
+  async #several(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: ViewPath,
+  ): Promise<void> {
     const body = await this.#body(request);
     const pairs = queryPairs(request.url ?? "");
     const opened = await this.#context.service.view(
@@ -196,7 +223,11 @@ function labelOf({ db, ddoc, view }: ViewPath): string {
  * What a strong ETag is made of: known before anything is read. None where the bytes depend on more than the rows: documents are read
  * when they are sent, and costs differ from run to run.
  */
-function versionOf({ version, updateSeq }: PreparedQuery, query: ResolvedQuery, url: string): string | undefined {
+function versionOf(
+  { version, updateSeq }: PreparedQuery,
+  query: ResolvedQuery,
+  url: string,
+): string | undefined {
   if (query.includeDocs || query.explain) return undefined;
   const mark = url.indexOf("?");
   const asked = mark < 0 ? "" : `-${crc32(url.slice(mark)).toString(36)}`;
@@ -205,7 +236,9 @@ function versionOf({ version, updateSeq }: PreparedQuery, query: ResolvedQuery, 
 }
 
 /** A first step that must be waited for may fail: that is an ordinary error as long as nothing was sent. */
-async function settled(head: ReturnType<ViewAnswer["head"]>): Promise<{ text: string; rest: AsyncGenerator<string, void, undefined> | undefined }> {
+async function settled(
+  head: ReturnType<ViewAnswer["head"]>,
+): Promise<{ text: string; rest: AsyncGenerator<string, void, undefined> | undefined }> {
   if (!head.rest || head.text.length >= WHOLE_CHARACTERS) return head;
   const { text, rest } = await beginning(head.rest, head.text);
   return { text, rest };

@@ -51,7 +51,8 @@ async function load({ url, keys, connections, milliseconds }: Load): Promise<Out
   );
   agent.destroy();
   times.sort((a, b) => a - b);
-  const at = (q: number): number => times[Math.min(times.length - 1, Math.floor(times.length * q))] ?? 0;
+  const at = (q: number): number =>
+    times[Math.min(times.length - 1, Math.floor(times.length * q))] ?? 0;
   return { requests: times.length, errors, p50: at(0.5), p99: at(0.99) };
 }
 
@@ -67,7 +68,12 @@ function measure(what: Load): Promise<Outcome> {
   });
 }
 
-function print(name: string, { requests, errors, p50, p99 }: Outcome, seconds: number, of?: number): number {
+function print(
+  name: string,
+  { requests, errors, p50, p99 }: Outcome,
+  seconds: number,
+  of?: number,
+): number {
   const rate = requests / seconds;
   const share = of === undefined ? "" : ` ${Math.round((100 * rate) / of)} %`;
   console.log(
@@ -93,12 +99,22 @@ async function main(): Promise<void> {
   const serving = new Serving();
   serving.feed.put(design());
   for (let i = 0; i < documents; i += 1000)
-    serving.feed.put(...Array.from({ length: 1000 }, (_, j) => ({ _id: `document-${i + j}`, k: i + j, v: `value ${i + j}` })));
+    serving.feed.put(
+      ...Array.from({ length: 1000 }, (_, j) => ({
+        _id: `document-${i + j}`,
+        k: i + j,
+        v: `value ${i + j}`,
+      })),
+    );
   try {
     const constant = await bare();
     const load_ = { keys: documents, connections, milliseconds };
     await measure({ ...load_, url: `${constant.url}?key=`, milliseconds: 1000 });
-    const floor = print("bare node:http, a constant", await measure({ ...load_, url: `${constant.url}?key=` }), seconds);
+    const floor = print(
+      "bare node:http, a constant",
+      await measure({ ...load_, url: `${constant.url}?key=` }),
+      seconds,
+    );
     constant.stop();
     for (const flags of [[], ["--workers", "1"], ["--workers", "2"]]) {
       await serving.start("--cache", "256", ...flags);
@@ -124,7 +140,12 @@ if (process.argv[2] === "--load")
 else if (process.argv[2] === "--bare") {
   const body = `${JSON.stringify({ total_rows: 100000, offset: 50000 }).slice(0, -1)},"rows":[\r\n{"id":"document-50000","key":50000,"value":"value 50000"}\r\n]}\n`;
   const server = createServer((_request, response) => {
-    response.writeHead(200, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }).end(body);
+    response
+      .writeHead(200, {
+        "Content-Type": "application/json",
+        "Content-Length": Buffer.byteLength(body),
+      })
+      .end(body);
   });
   server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
 } else await main();

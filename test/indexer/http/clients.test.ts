@@ -13,7 +13,12 @@ const run = promisify(execFile);
 const serving = new Serving();
 
 beforeAll(async () => {
-  serving.feed.put(design(), { _id: "a", k: "x", v: 1 }, { _id: "b", k: "y", v: 2 }, { _id: "c", k: "y", v: 3, linked: true });
+  serving.feed.put(
+    design(),
+    { _id: "a", k: "x", v: 1 },
+    { _id: "b", k: "y", v: 2 },
+    { _id: "c", k: "y", v: 3, linked: true },
+  );
   await serving.start();
 });
 
@@ -39,19 +44,33 @@ describe("nano", () => {
       { key: "x", value: 1 },
       { key: "y", value: 5 },
     ]);
-    expect((await db.view("d", "v", { keys: ["y", "x"] })).rows.map(({ id }) => id)).toEqual(["b", "c", "a"]);
-    await expect(db.view("d", "v", { group: true })).rejects.toMatchObject({ statusCode: 400, error: "query_parse_error" });
+    expect((await db.view("d", "v", { keys: ["y", "x"] })).rows.map(({ id }) => id)).toEqual([
+      "b",
+      "c",
+      "a",
+    ]);
+    await expect(db.view("d", "v", { group: true })).rejects.toMatchObject({
+      statusCode: 400,
+      error: "query_parse_error",
+    });
   });
 
   test("asks several queries at once", async () => {
     const nano = Nano(serving.url);
     const queries = [{ key: "x" }, { key: "y", limit: 1 }];
-    const answer = (await nano.request({ db: "db", path: "_design/d/_view/v/queries", method: "post", body: { queries } })) as {
+    const answer = (await nano.request({
+      db: "db",
+      path: "_design/d/_view/v/queries",
+      method: "post",
+      body: { queries },
+    })) as {
       results: { rows: unknown[] }[];
     };
     expect(answer.results.map(({ rows }) => rows.length)).toEqual([1, 1]);
     // As CouchDB 3 answers what nano still offers.
-    await expect(nano.use("db").view("d", "v", { queries } as never)).rejects.toMatchObject({ statusCode: 400 });
+    await expect(nano.use("db").view("d", "v", { queries } as never)).rejects.toMatchObject({
+      statusCode: 400,
+    });
   });
 });
 
@@ -59,7 +78,9 @@ describe("PouchDB's HTTP adapter", () => {
   test("queries views", async () => {
     // They bring no types of their own.
     const [core, adapter, mapreduce] = (await Promise.all(
-      ["pouchdb-core", "pouchdb-adapter-http", "pouchdb-mapreduce"].map((name) => import(name) as Promise<{ default: unknown }>),
+      ["pouchdb-core", "pouchdb-adapter-http", "pouchdb-mapreduce"].map(
+        (name) => import(name) as Promise<{ default: unknown }>,
+      ),
     )) as [{ default: PouchConstructor }, { default: unknown }, { default: unknown }];
     const Pouch = core.default.plugin(adapter.default).plugin(mapreduce.default);
     const db = new Pouch(serving.db);
@@ -68,9 +89,14 @@ describe("PouchDB's HTTP adapter", () => {
     expect(await db.query("d/v", { startkey: "y", include_docs: true })).toMatchObject({
       total_rows: 3,
       offset: 1,
-      rows: [{ id: "b", doc: { v: 2 } }, { id: "c", doc: { v: 3 } }],
+      rows: [
+        { id: "b", doc: { v: 2 } },
+        { id: "c", doc: { v: 3 } },
+      ],
     });
-    expect(await db.query("d/v", { keys: ["y", "x"] })).toMatchObject({ rows: [{ id: "b" }, { id: "c" }, { id: "a" }] });
+    expect(await db.query("d/v", { keys: ["y", "x"] })).toMatchObject({
+      rows: [{ id: "b" }, { id: "c" }, { id: "a" }],
+    });
     expect(await db.query("d/sum", { group: true })).toEqual({
       rows: [
         { key: "x", value: 1 },
@@ -105,7 +131,17 @@ describe("curl", () => {
   curl("keeps an ETag and is told when nothing changed", async () => {
     const tag = `${serving.dir}/etag`;
     const ask = async (): Promise<{ status: string; body: string }> => {
-      const args = ["-s", "--compressed", "-w", "\n%{http_code}", "--etag-compare", tag, "--etag-save", tag, `${serving.db}/_design/d/_view/v`];
+      const args = [
+        "-s",
+        "--compressed",
+        "-w",
+        "\n%{http_code}",
+        "--etag-compare",
+        tag,
+        "--etag-save",
+        tag,
+        `${serving.db}/_design/d/_view/v`,
+      ];
       const { stdout } = await run("curl", args);
       const end = stdout.lastIndexOf("\n");
       return { status: stdout.slice(end + 1), body: stdout.slice(0, end) };

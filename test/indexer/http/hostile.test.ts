@@ -12,7 +12,10 @@ const runs = (count: number): number => count * Number(process.env["TEST_RUNS"] 
 const serving = new Serving();
 
 beforeAll(async () => {
-  serving.feed.put(design(), ...Array.from({ length: 50 }, (_, i) => ({ _id: `d${i}`, k: [i % 7, `x${i}`], v: i })));
+  serving.feed.put(
+    design(),
+    ...Array.from({ length: 50 }, (_, i) => ({ _id: `d${i}`, k: [i % 7, `x${i}`], v: i })),
+  );
   await serving.start("--body-max", "100000", "--user", "a:b");
 });
 
@@ -39,13 +42,38 @@ const STATUSES = new Set([200, 304, 400, 401, 404, 405, 408, 413, 414, 415, 431]
 function expectSpecified(answer: { status: number; text: string }, context: unknown): void {
   const { status, text } = answer;
   if (!STATUSES.has(status)) throw new Error(`${status} ${text} for ${JSON.stringify(context)}`);
-  if (status === 200) expect(JSON.parse(text)).toHaveProperty(text.startsWith('{"results"') ? "results" : "rows");
-  else expect(JSON.parse(text)).toEqual({ error: expect.any(String) as unknown, reason: expect.any(String) as unknown });
+  if (status === 200)
+    expect(JSON.parse(text)).toHaveProperty(text.startsWith('{"results"') ? "results" : "rows");
+  else
+    expect(JSON.parse(text)).toEqual({
+      error: expect.any(String) as unknown,
+      reason: expect.any(String) as unknown,
+    });
 }
 
-const name = fc.oneof(fc.constantFrom(...PARAMETER_NAMES, "queries", "list", "__proto__", ""), fc.string());
+const name = fc.oneof(
+  fc.constantFrom(...PARAMETER_NAMES, "queries", "list", "__proto__", ""),
+  fc.string(),
+);
 const value = fc.oneof(
-  fc.constantFrom("true", "false", "null", "1", "-1", "0", "1e999", "18446744073709551616", "[]", "{}", '"\\ud800"', "%", "lazy", "ok", '["a"', "\u0000"),
+  fc.constantFrom(
+    "true",
+    "false",
+    "null",
+    "1",
+    "-1",
+    "0",
+    "1e999",
+    "18446744073709551616",
+    "[]",
+    "{}",
+    '"\\ud800"',
+    "%",
+    "lazy",
+    "ok",
+    '["a"',
+    "\u0000",
+  ),
   fc.json(),
   fc.string({ unit: "binary" }),
   fc.integer().map(String),
@@ -54,10 +82,24 @@ const value = fc.oneof(
 describe("parameters", () => {
   test("any names and values get an answer", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(name, value), { maxLength: 6 }), fc.constantFrom("v", "sum"), async (pairs, view) => {
-        const query = pairs.map(([n, v]) => `${encodeURIComponent(wellFormed(n))}=${encodeURIComponent(wellFormed(v))}`).join("&");
-        expectSpecified(await serving.ask(`/db/_design/d/_view/${view}?${query}`, { headers: { authorization } }), query);
-      }),
+      fc.asyncProperty(
+        fc.array(fc.tuple(name, value), { maxLength: 6 }),
+        fc.constantFrom("v", "sum"),
+        async (pairs, view) => {
+          const query = pairs
+            .map(
+              ([n, v]) =>
+                `${encodeURIComponent(wellFormed(n))}=${encodeURIComponent(wellFormed(v))}`,
+            )
+            .join("&");
+          expectSpecified(
+            await serving.ask(`/db/_design/d/_view/${view}?${query}`, {
+              headers: { authorization },
+            }),
+            query,
+          );
+        },
+      ),
       { numRuns: runs(150) },
     );
     await expectServed();
@@ -65,23 +107,56 @@ describe("parameters", () => {
 
   test("any bytes in the query string get an answer", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.string({ unit: fc.constantFrom(..."%&=+#?/\\\"'<>{}[]|^~;:,.aA0") }), async (query) => {
-        const text = await serving.raw([`GET ${VIEW}?${query} HTTP/1.1\r\nHost: x\r\n${AUTH}Connection: close\r\n\r\n`]);
-        expectSpecified(parsed(text), query);
-      }),
+      fc.asyncProperty(
+        fc.string({ unit: fc.constantFrom(..."%&=+#?/\\\"'<>{}[]|^~;:,.aA0") }),
+        async (query) => {
+          const text = await serving.raw([
+            `GET ${VIEW}?${query} HTTP/1.1\r\nHost: x\r\n${AUTH}Connection: close\r\n\r\n`,
+          ]);
+          expectSpecified(parsed(text), query);
+        },
+      ),
       { numRuns: runs(50) },
     );
     await expectServed();
   });
 
   test("any path gets an answer", async () => {
-    const segment = fc.oneof(fc.constantFrom("db", "_design", "d", "_view", "v", "queries", "_info", "_partition", "_compact", "..", ".", "", "%2f", "%", "%ff"), fc.string());
+    const segment = fc.oneof(
+      fc.constantFrom(
+        "db",
+        "_design",
+        "d",
+        "_view",
+        "v",
+        "queries",
+        "_info",
+        "_partition",
+        "_compact",
+        "..",
+        ".",
+        "",
+        "%2f",
+        "%",
+        "%ff",
+      ),
+      fc.string(),
+    );
     await fc.assert(
-      fc.asyncProperty(fc.array(segment, { maxLength: 7 }), fc.constantFrom("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"), async (path, method) => {
-        const url = `/${path.map((one) => one.replace(/[^\x21-\x7e]|[?#]/g, "~")).join("/")}`;
-        const answer = parsed(await serving.raw([`${method} ${url} HTTP/1.1\r\nHost: x\r\n${AUTH}Connection: close\r\n\r\n`]));
-        if (!STATUSES.has(answer.status) && answer.status !== 202 && answer.status !== 410) throw new Error(`${answer.status} for ${method} ${url}`);
-      }),
+      fc.asyncProperty(
+        fc.array(segment, { maxLength: 7 }),
+        fc.constantFrom("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"),
+        async (path, method) => {
+          const url = `/${path.map((one) => one.replace(/[^\x21-\x7e]|[?#]/g, "~")).join("/")}`;
+          const answer = parsed(
+            await serving.raw([
+              `${method} ${url} HTTP/1.1\r\nHost: x\r\n${AUTH}Connection: close\r\n\r\n`,
+            ]),
+          );
+          if (!STATUSES.has(answer.status) && answer.status !== 202 && answer.status !== 410)
+            throw new Error(`${answer.status} for ${method} ${url}`);
+        },
+      ),
       { numRuns: runs(150) },
     );
     await expectServed();
@@ -89,13 +164,22 @@ describe("parameters", () => {
 });
 
 describe("bodies", () => {
-  const member = fc.tuple(name, fc.oneof(fc.jsonValue(), fc.constantFrom<unknown>(true, -1, "true", [], {}, [1, 2])));
+  const member = fc.tuple(
+    name,
+    fc.oneof(fc.jsonValue(), fc.constantFrom<unknown>(true, -1, "true", [], {}, [1, 2])),
+  );
   const body = fc.array(member, { maxLength: 6 }).map((members) => Object.fromEntries(members));
 
   test("any object gets an answer", async () => {
     await fc.assert(
       fc.asyncProperty(body, fc.constantFrom("v", "sum"), async (given, view) => {
-        expectSpecified(await serving.ask(`/db/_design/d/_view/${view}`, { body: given, headers: { authorization } }), given);
+        expectSpecified(
+          await serving.ask(`/db/_design/d/_view/${view}`, {
+            body: given,
+            headers: { authorization },
+          }),
+          given,
+        );
       }),
       { numRuns: runs(150) },
     );
@@ -104,12 +188,18 @@ describe("bodies", () => {
 
   test("any list of queries gets an answer", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.oneof(body, fc.jsonValue()), { maxLength: 4 }), async (queries) => {
-        const answer = await serving.ask(`${VIEW}/queries`, { body: { queries }, headers: { authorization } });
-        // CouchDB has no clause for an entry that is no object.
-        if (answer.status === 500) expect(answer.json["reason"]).toBe("function_clause");
-        else expectSpecified(answer, queries);
-      }),
+      fc.asyncProperty(
+        fc.array(fc.oneof(body, fc.jsonValue()), { maxLength: 4 }),
+        async (queries) => {
+          const answer = await serving.ask(`${VIEW}/queries`, {
+            body: { queries },
+            headers: { authorization },
+          });
+          // CouchDB has no clause for an entry that is no object.
+          if (answer.status === 500) expect(answer.json["reason"]).toBe("function_clause");
+          else expectSpecified(answer, queries);
+        },
+      ),
       { numRuns: runs(100) },
     );
     await expectServed();
@@ -117,10 +207,19 @@ describe("bodies", () => {
 
   test("any bytes get an answer", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.constantFrom("", "gzip", "br", "identity"), async (bytes, encoding) => {
-        const headers = { authorization, ...(encoding === "" ? {} : { "content-encoding": encoding }) };
-        expectSpecified(await serving.ask(VIEW, { method: "POST", body: bytes, headers }), [...bytes]);
-      }),
+      fc.asyncProperty(
+        fc.uint8Array({ maxLength: 200 }),
+        fc.constantFrom("", "gzip", "br", "identity"),
+        async (bytes, encoding) => {
+          const headers = {
+            authorization,
+            ...(encoding === "" ? {} : { "content-encoding": encoding }),
+          };
+          expectSpecified(await serving.ask(VIEW, { method: "POST", body: bytes, headers }), [
+            ...bytes,
+          ]);
+        },
+      ),
       { numRuns: runs(60) },
     );
     await expectServed();
@@ -129,7 +228,10 @@ describe("bodies", () => {
   test("deep nesting gets an answer", async () => {
     for (const depth of [100, 10_000, 40_000]) {
       const key = `${"[".repeat(depth)}${"]".repeat(depth)}`;
-      expectSpecified(await serving.ask(VIEW, { body: `{"key":${key}}`, headers: { authorization } }), depth);
+      expectSpecified(
+        await serving.ask(VIEW, { body: `{"key":${key}}`, headers: { authorization } }),
+        depth,
+      );
     }
     await expectServed();
   });
@@ -139,13 +241,37 @@ describe("connections", () => {
   test.each([
     ["no HTTP", "hello\r\n\r\n", 400],
     ["another protocol", "\u0016\u0003\u0001\u0002\u0000", 400],
-    ["headers that are too large", `GET /_up HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(200_000)}\r\n\r\n`, 431],
-    ["very many headers", `GET /_up HTTP/1.1\r\nHost: x\r\n${"X: aaaaaaaaaaaaaaaaaaaaaaaaa\r\n".repeat(6000)}\r\n`, 431],
+    [
+      "headers that are too large",
+      `GET /_up HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(200_000)}\r\n\r\n`,
+      431,
+    ],
+    [
+      "very many headers",
+      `GET /_up HTTP/1.1\r\nHost: x\r\n${"X: aaaaaaaaaaaaaaaaaaaaaaaaa\r\n".repeat(6000)}\r\n`,
+      431,
+    ],
     ["no host", "GET /_up HTTP/1.1\r\n\r\n", 400],
-    ["two lengths", `POST ${VIEW} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}`, 400],
-    ["a length and chunks", `POST ${VIEW} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
-    ["a length that is none", `POST ${VIEW} HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n`, 400],
-    ["a bad chunk", `POST ${VIEW} HTTP/1.1\r\nHost: x\r\n${AUTH}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`, 400],
+    [
+      "two lengths",
+      `POST ${VIEW} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}`,
+      400,
+    ],
+    [
+      "a length and chunks",
+      `POST ${VIEW} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      400,
+    ],
+    [
+      "a length that is none",
+      `POST ${VIEW} HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n`,
+      400,
+    ],
+    [
+      "a bad chunk",
+      `POST ${VIEW} HTTP/1.1\r\nHost: x\r\n${AUTH}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`,
+      400,
+    ],
   ])("%s: the specified error", async (_what, bytes, status) => {
     const text = await serving.raw([bytes]);
     // A client that is still writing may lose the answer with the connection.
@@ -155,9 +281,15 @@ describe("connections", () => {
   });
 
   test("pipelined requests are answered in order, an error among them too", async () => {
-    const one = (query: string): string => `GET ${VIEW}?${query} HTTP/1.1\r\nHost: x\r\n${AUTH}\r\n`;
-    const queries = Array.from({ length: 60 }, (_, i) => (i % 10 === 5 ? "limit=x" : `limit=1&skip=${i % 50}`));
-    const text = await serving.raw([queries.map(one).join("")], (got) => got.split("HTTP/1.1 ").length > queries.length && got.endsWith("\n"));
+    const one = (query: string): string =>
+      `GET ${VIEW}?${query} HTTP/1.1\r\nHost: x\r\n${AUTH}\r\n`;
+    const queries = Array.from({ length: 60 }, (_, i) =>
+      i % 10 === 5 ? "limit=x" : `limit=1&skip=${i % 50}`,
+    );
+    const text = await serving.raw(
+      [queries.map(one).join("")],
+      (got) => got.split("HTTP/1.1 ").length > queries.length && got.endsWith("\n"),
+    );
     const answers = text.split("HTTP/1.1 ").slice(1);
     expect(answers.length).toBe(queries.length);
     for (const [i, answer] of answers.entries()) {

@@ -28,7 +28,8 @@ export async function local(options: HttpOptions = {}): Promise<Local> {
       warnings.push(message);
     },
   });
-  const askHere = (path: string, how?: AskOptions): Promise<Answer> => ask(`${server.url}${path}`, how);
+  const askHere = (path: string, how?: AskOptions): Promise<Answer> =>
+    ask(`${server.url}${path}`, how);
   return {
     source,
     index,

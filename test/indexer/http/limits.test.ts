@@ -42,21 +42,30 @@ describe("authorisation", () => {
     here = await local({ user: "jan:apple:pie" });
     here.source.put(design() as never);
     const refused = await here.view();
-    expect(refused).toMatchObject({ status: 401, json: { error: "unauthorized", reason: "Name or password is incorrect." } });
+    expect(refused).toMatchObject({
+      status: 401,
+      json: { error: "unauthorized", reason: "Name or password is incorrect." },
+    });
     expect(refused.headers["www-authenticate"]).toMatch(/^Basic /);
     expect((await here.ask("/")).status).toBe(401);
     expect((await here.ask("/_up")).status).toBe(200);
     const authorization = `Basic ${Buffer.from("jan:apple:pie").toString("base64")}`;
     expect((await here.view("", { headers: { authorization } })).status).toBe(200);
-    expect((await here.view("", { headers: { authorization: `${authorization}x` } })).status).toBe(401);
+    expect((await here.view("", { headers: { authorization: `${authorization}x` } })).status).toBe(
+      401,
+    );
   });
 
   test("other machines are let in only with a user", async () => {
     const { index, close } = await local();
     try {
       await expect(startServer({ index, host: "0.0.0.0", port: 0 })).rejects.toThrow(/--user/);
-      await expect(startServer({ index, host: "127.0.0.1.example.org", port: 0 })).rejects.toThrow(/--user/);
-      await expect(startServer({ index, user: "nobody", port: 0 })).rejects.toThrow(/name:password/);
+      await expect(startServer({ index, host: "127.0.0.1.example.org", port: 0 })).rejects.toThrow(
+        /--user/,
+      );
+      await expect(startServer({ index, user: "nobody", port: 0 })).rejects.toThrow(
+        /name:password/,
+      );
       const open = await startServer({ index, host: "0.0.0.0", port: 0, user: "a:b" });
       await open.close();
     } finally {
@@ -71,18 +80,32 @@ describe("sizes", () => {
     here.source.put(design() as never);
     const { gzipSync } = await import("node:zlib");
     const large = `{"keys":[${"1,".repeat(1000)}1]}`;
-    const told = { status: 413, json: { error: "too_large", reason: "the request entity is too large" } };
+    const told = {
+      status: 413,
+      json: { error: "too_large", reason: "the request entity is too large" },
+    };
     expect(await here.view("", { body: large })).toMatchObject(told);
     expect(await here.view("/queries", { body: large })).toMatchObject(told);
-    expect(await here.view("", { body: large, headers: { "transfer-encoding": "chunked" } })).toMatchObject(told);
-    expect(await here.view("", { body: gzipSync(large), method: "POST", headers: { "content-encoding": "gzip" } })).toMatchObject(told);
+    expect(
+      await here.view("", { body: large, headers: { "transfer-encoding": "chunked" } }),
+    ).toMatchObject(told);
+    expect(
+      await here.view("", {
+        body: gzipSync(large),
+        method: "POST",
+        headers: { "content-encoding": "gzip" },
+      }),
+    ).toMatchObject(told);
     expect(await here.ask("/db/_compact/d", { body: large })).toMatchObject(told);
     expect((await here.view("", { body: { key: 1 } })).status).toBe(200);
   });
 
   test("a URL that is too long gets 414", async () => {
     here = await local();
-    expect(await here.view(`?x=${"a".repeat(70_000)}`)).toMatchObject({ status: 414, json: { error: "uri_too_long" } });
+    expect(await here.view(`?x=${"a".repeat(70_000)}`)).toMatchObject({
+      status: 414,
+      json: { error: "uri_too_long" },
+    });
     expect((await here.ask("/_up")).status).toBe(200);
   });
 });
@@ -90,9 +113,17 @@ describe("sizes", () => {
 describe("requests at once", () => {
   test("more than allowed get 503 and are welcome later", async () => {
     here = await local({ requestsMax: 2 });
-    here.source.put({ _id: "_design/slow", views: { v: { map: "function (doc) { var x = 0; for (var i = 0; i < 3e8; i++) x += i; emit(x); }" } } });
+    here.source.put({
+      _id: "_design/slow",
+      views: {
+        v: { map: "function (doc) { var x = 0; for (var i = 0; i < 3e8; i++) x += i; emit(x); }" },
+      },
+    });
     here.source.put({ _id: "a" });
-    const slow = [here.ask("/db/_design/slow/_view/v"), here.ask("/db/_design/slow/_view/v?limit=0")];
+    const slow = [
+      here.ask("/db/_design/slow/_view/v"),
+      here.ask("/db/_design/slow/_view/v?limit=0"),
+    ];
     let refused = await here.ask("/_up");
     while (refused.status !== 503) refused = await here.ask("/_up");
     expect(refused).toMatchObject({ status: 503, json: { error: "service_unavailable" } });
@@ -116,7 +147,9 @@ describe("clients that do not read", () => {
     });
     socket.on("error", () => undefined);
     socket.pause();
-    socket.write(`GET /db/_design/d/_view/wide HTTP/1.1\r\nHost: x\r\n${gzip ? "Accept-Encoding: gzip\r\n" : ""}\r\n`);
+    socket.write(
+      `GET /db/_design/d/_view/wide HTTP/1.1\r\nHost: x\r\n${gzip ? "Accept-Encoding: gzip\r\n" : ""}\r\n`,
+    );
     for (;;) {
       const { text } = await here.ask("/_metrics");
       if (/^viewmill_query_seconds_count 2$/m.test(text)) break;
@@ -152,8 +185,14 @@ describe("clients that do not read", () => {
 describe("requests that do not arrive", () => {
   test.each([
     ["half a head", "GET /db HTTP/1.1\r\nHost: x\r\nX-Some"],
-    ["half a body", "POST /db/_design/d/_view/v HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"],
-    ["half a chunk", "POST /db/_design/d/_view/v HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{"],
+    [
+      "half a body",
+      "POST /db/_design/d/_view/v HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+    ],
+    [
+      "half a chunk",
+      "POST /db/_design/d/_view/v HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{",
+    ],
   ])("%s gets 408 after a while", async (_what, bytes) => {
     here = await local({ requestMs: 300 });
     here.source.put(design() as never);
@@ -178,7 +217,12 @@ describe("requests that do not arrive", () => {
 describe("the end", () => {
   test("answers under way are finished; nobody new is let in", async () => {
     const one = await local();
-    one.source.put({ _id: "_design/slow", views: { v: { map: "function (doc) { var x = 0; for (var i = 0; i < 3e8; i++) x += i; emit(x); }" } } });
+    one.source.put({
+      _id: "_design/slow",
+      views: {
+        v: { map: "function (doc) { var x = 0; for (var i = 0; i < 3e8; i++) x += i; emit(x); }" },
+      },
+    });
     one.source.put({ _id: "a" });
     const slow = one.ask("/db/_design/slow/_view/v");
     for (;;) {

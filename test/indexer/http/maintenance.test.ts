@@ -21,7 +21,8 @@ beforeAll(async () => {
 afterAll(() => here.close());
 
 const JSON_TYPE = { "content-type": "application/json" };
-const post = (path: string, headers = JSON_TYPE) => here.ask(path, { method: "POST", body: "{}", headers });
+const post = (path: string, headers = JSON_TYPE) =>
+  here.ask(path, { method: "POST", body: "{}", headers });
 
 describe("what clients ask on the way", () => {
   test("the server", async () => {
@@ -29,24 +30,41 @@ describe("what clients ask on the way", () => {
     expect((await here.ask("/_up")).json).toEqual({ status: "ok" });
     expect((await here.ask("/_all_dbs")).text).toBe('["shop"]\n');
     expect((await here.ask("/_session")).json).toMatchObject({ ok: true });
-    expect(await here.ask("/_nothing")).toMatchObject({ status: 404, json: { error: "not_found" } });
+    expect(await here.ask("/_nothing")).toMatchObject({
+      status: 404,
+      json: { error: "not_found" },
+    });
   });
 
   test("the database, with or without a slash", async () => {
     for (const path of ["/shop", "/shop/"])
-      expect(await here.ask(path)).toMatchObject({ status: 200, json: { db_name: "shop", update_seq: 2 } });
+      expect(await here.ask(path)).toMatchObject({
+        status: 200,
+        json: { db_name: "shop", update_seq: 2 },
+      });
     expect((await here.ask("/shop", { method: "HEAD" })).status).toBe(200);
-    expect(await here.ask("/none/")).toMatchObject({ status: 404, json: { reason: "Database does not exist." } });
-    expect(await here.ask("/shop", { method: "PUT" })).toMatchObject({ status: 405, json: { reason: "Only GET,HEAD allowed" } });
+    expect(await here.ask("/none/")).toMatchObject({
+      status: 404,
+      json: { reason: "Database does not exist." },
+    });
+    expect(await here.ask("/shop", { method: "PUT" })).toMatchObject({
+      status: 405,
+      json: { reason: "Only GET,HEAD allowed" },
+    });
   });
 
   test("documents, with their revision as ETag", async () => {
     const answer = await here.ask("/shop/a%2Fb");
     expect(answer).toMatchObject({ status: 200, json: { _id: "a/b", k: 1 } });
     expect(answer.headers.etag).toBe('"1-a"');
-    expect((await here.ask("/shop/a%2Fb", { headers: { "if-none-match": '"1-a"' } })).status).toBe(304);
+    expect((await here.ask("/shop/a%2Fb", { headers: { "if-none-match": '"1-a"' } })).status).toBe(
+      304,
+    );
     expect((await here.ask("/shop/a%2Fb?rev=1-a")).status).toBe(200);
-    expect(await here.ask("/shop/a%2Fb?rev=1-b")).toMatchObject({ status: 404, json: { error: "not_found", reason: "missing" } });
+    expect(await here.ask("/shop/a%2Fb?rev=1-b")).toMatchObject({
+      status: 404,
+      json: { error: "not_found", reason: "missing" },
+    });
     expect((await here.ask("/shop/none")).status).toBe(404);
   });
 
@@ -60,7 +78,10 @@ describe("what clients ask on the way", () => {
 describe("looking after an index", () => {
   test("_info tells what is there and what is still to do", async () => {
     const before = await here.ask("/shop/_design/d/_info");
-    expect(before.json).toMatchObject({ name: "d", view_index: { update_seq: 0, updates_pending: { total: 2 } } });
+    expect(before.json).toMatchObject({
+      name: "d",
+      view_index: { update_seq: 0, updates_pending: { total: 2 } },
+    });
     await here.ask("/shop/_design/d/_view/v");
     const after = await here.ask("/shop/_design/d/_info");
     expect(after.json).toEqual({
@@ -68,7 +89,11 @@ describe("looking after an index", () => {
       view_index: {
         signature: expect.stringMatching(/^[0-9a-f]{32}$/) as unknown,
         language: "javascript",
-        sizes: { file: expect.any(Number) as unknown, external: expect.any(Number) as unknown, active: expect.any(Number) as unknown },
+        sizes: {
+          file: expect.any(Number) as unknown,
+          external: expect.any(Number) as unknown,
+          active: expect.any(Number) as unknown,
+        },
         update_seq: 2,
         purge_seq: 0,
         updater_running: false,
@@ -99,12 +124,21 @@ describe("looking after an index", () => {
     expect(after.text).toBe(before.text);
     expect(after.headers.etag).not.toBe(before.headers.etag);
     expect(await post("/shop/_compact/none")).toMatchObject({ status: 404 });
-    expect(await post("/shop/_compact/d", { "content-type": "text/plain" })).toMatchObject({ status: 415, json: { error: "bad_content_type" } });
-    expect(await here.ask("/shop/_compact/d")).toMatchObject({ status: 405, json: { reason: "Only POST allowed" } });
+    expect(await post("/shop/_compact/d", { "content-type": "text/plain" })).toMatchObject({
+      status: 415,
+      json: { error: "bad_content_type" },
+    });
+    expect(await here.ask("/shop/_compact/d")).toMatchObject({
+      status: 405,
+      json: { reason: "Only POST allowed" },
+    });
   });
 
   test("_view_cleanup removes what no design document uses", async () => {
-    here.source.put({ _id: "_design/old", views: { v: { map: "function (doc) { emit(doc.v); }" } } });
+    here.source.put({
+      _id: "_design/old",
+      views: { v: { map: "function (doc) { emit(doc.v); }" } },
+    });
     await here.ask("/shop/_design/old/_view/v");
     const { dir } = await here.index.info();
     const files = (): number => readdirSync(dir).filter((name) => name.endsWith(".vmx")).length;
@@ -116,11 +150,22 @@ describe("looking after an index", () => {
   });
 
   test("_active_tasks lists a running update", async () => {
-    here.source.put({ _id: "_design/slow", views: { v: { map: "function (doc) { var x = 0; for (var i = 0; i < 3e8; i++) x += i; emit(x); }" } } });
+    here.source.put({
+      _id: "_design/slow",
+      views: {
+        v: { map: "function (doc) { var x = 0; for (var i = 0; i < 3e8; i++) x += i; emit(x); }" },
+      },
+    });
     const query = here.ask("/shop/_design/slow/_view/v");
     let tasks: Record<string, unknown>[] = [];
-    while (tasks.length === 0) tasks = JSON.parse((await here.ask("/_active_tasks")).text) as Record<string, unknown>[];
-    expect(tasks[0]).toMatchObject({ type: "indexer", database: "shop", design_document: "_design/slow", progress: expect.any(Number) as unknown });
+    while (tasks.length === 0)
+      tasks = JSON.parse((await here.ask("/_active_tasks")).text) as Record<string, unknown>[];
+    expect(tasks[0]).toMatchObject({
+      type: "indexer",
+      database: "shop",
+      design_document: "_design/slow",
+      progress: expect.any(Number) as unknown,
+    });
     expect(Date.now() / 1000 - (tasks[0]?.["started_on"] as number)).toBeLessThan(600);
     const { json } = await here.ask("/shop/_design/slow/_info");
     expect(json).toMatchObject({ view_index: { updater_running: true, waiting_clients: 1 } });

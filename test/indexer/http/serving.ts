@@ -2,7 +2,12 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { request as httpRequest, type Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
+import {
+  request as httpRequest,
+  type Agent,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,6 +46,11 @@ export class Feed {
   put(...documents: readonly Readonly<Record<string, unknown>>[]): number {
     appendFileSync(this.path, documents.map((document) => this.row(document)).join(""));
     return this.seq;
+  }
+
+  /** Rows as they are. */
+  append(rows: readonly unknown[]): void {
+    appendFileSync(this.path, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
   }
 
   row(document: Readonly<Record<string, unknown>>): string {
@@ -112,7 +122,11 @@ export class Serving {
   }
 
   /** Sends the bytes as they are, and reads until the server ends the connection or `enough` says so. */
-  raw(parts: readonly (string | Uint8Array)[], enough: (text: string) => boolean = () => false, end = false): Promise<string> {
+  raw(
+    parts: readonly (string | Uint8Array)[],
+    enough: (text: string) => boolean = () => false,
+    end = false,
+  ): Promise<string> {
     return new Promise<string>((resolve, reject) => {
       const { port } = new URL(this.url);
       const socket = connect(Number(port), "127.0.0.1");
@@ -146,7 +160,8 @@ export class Serving {
     const child = this.#child;
     this.#child = undefined;
     if (!child) return null;
-    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode ?? child.signalCode;
+    if (child.exitCode !== null || child.signalCode !== null)
+      return child.exitCode ?? child.signalCode;
     const ended = new Promise<number | string | null>((resolve) => {
       child.once("exit", (code, by) => {
         resolve(code ?? by);
@@ -166,24 +181,36 @@ export function ask(url: string, options: AskOptions = {}): Promise<Answer> {
   const { method = options.body === undefined ? "GET" : "POST", body, agent } = options;
   const asItIs = body === undefined || typeof body === "string" || ArrayBuffer.isView(body);
   const text = asItIs ? (body as string | Uint8Array | undefined) : JSON.stringify(body);
-  const headers = { ...(text === undefined ? {} : { "content-type": "application/json" }), ...options.headers };
+  const headers = {
+    ...(text === undefined ? {} : { "content-type": "application/json" }),
+    ...options.headers,
+  };
   return new Promise<Answer>((resolve, reject) => {
-    const request = httpRequest(url, { method, headers, ...(agent ? { agent } : {}) }, (response) => {
-      const parts: Buffer[] = [];
-      response.on("data", (part: Buffer) => parts.push(part));
-      response.on("error", reject);
-      response.on("end", () => {
-        const whole = Buffer.concat(parts);
-        const answer = whole.toString("utf8");
-        let json: Record<string, unknown> = {};
-        try {
-          json = JSON.parse(answer) as Record<string, unknown>;
-        } catch {
-          // Compressed, cut or no JSON at all: who asks looks at the text.
-        }
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text: answer, json });
-      });
-    });
+    const request = httpRequest(
+      url,
+      { method, headers, ...(agent ? { agent } : {}) },
+      (response) => {
+        const parts: Buffer[] = [];
+        response.on("data", (part: Buffer) => parts.push(part));
+        response.on("error", reject);
+        response.on("end", () => {
+          const whole = Buffer.concat(parts);
+          const answer = whole.toString("utf8");
+          let json: Record<string, unknown> = {};
+          try {
+            json = JSON.parse(answer) as Record<string, unknown>;
+          } catch {
+            // Compressed, cut or no JSON at all: who asks looks at the text.
+          }
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            text: answer,
+            json,
+          });
+        });
+      },
+    );
     request.on("error", reject);
     request.end(text);
   });

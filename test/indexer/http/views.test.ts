@@ -16,9 +16,14 @@ beforeAll(async () => {
   here = await local();
   here.source.put(
     design({
-      first: { map: "function (doc) { emit(doc.k, doc.v); }", reduce: "function (keys, values) { return values[0]; }" },
+      first: {
+        map: "function (doc) { emit(doc.k, doc.v); }",
+        reduce: "function (keys, values) { return values[0]; }",
+      },
       bad: { map: "function (doc) { emit(doc.k, null); }", reduce: "_stats" },
-      long: { map: "function (doc) { for (var i = 0; i < 2000; i++) emit([doc.k, i], 'some text that repeats'); }" },
+      long: {
+        map: "function (doc) { for (var i = 0; i < 2000; i++) emit([doc.k, i], 'some text that repeats'); }",
+      },
     }) as never,
   );
   here.source.put({ _id: "a", k: 1, v: 10 });
@@ -72,8 +77,20 @@ describe("a view's address", () => {
     ["GET", "?group=true", 400, "query_parse_error", "Invalid use of grouping on a map view."],
     ["GET", "?key=oops", 400, "bad_request", "invalid UTF-8 JSON"],
     ["GET", "?limit=-1", 400, "query_parse_error", 'Invalid value for positive integer: "-1"'],
-    ["GET", "?partition=p", 400, "query_parse_error", "`partition` parameter is not supported in this design doc"],
-    ["GET", "?startkey=2&endkey=1", 400, "query_parse_error", "No rows can match your key range, reverse your start_key and end_key or set descending=true"],
+    [
+      "GET",
+      "?partition=p",
+      400,
+      "query_parse_error",
+      "`partition` parameter is not supported in this design doc",
+    ],
+    [
+      "GET",
+      "?startkey=2&endkey=1",
+      400,
+      "query_parse_error",
+      "No rows can match your key range, reverse your start_key and end_key or set descending=true",
+    ],
   ])("%s %s is %d %s", async (method, suffix, status, error, reason) => {
     const answer = await here.view(suffix, { method });
     expect(answer.status).toBe(status);
@@ -95,9 +112,18 @@ describe("a view's address", () => {
 
   test("reads a body only as JSON", async () => {
     const plain = await here.view("", { body: "{}", headers: { "content-type": "text/plain" } });
-    expect(plain).toMatchObject({ status: 415, json: { error: "bad_content_type", reason: "Content-Type must be application/json" } });
-    expect(await here.view("", { body: "[]" })).toMatchObject({ status: 400, json: { reason: "Request body must be a JSON object" } });
-    expect(await here.view("", { body: "{" })).toMatchObject({ status: 400, json: { reason: "invalid UTF-8 JSON" } });
+    expect(plain).toMatchObject({
+      status: 415,
+      json: { error: "bad_content_type", reason: "Content-Type must be application/json" },
+    });
+    expect(await here.view("", { body: "[]" })).toMatchObject({
+      status: 400,
+      json: { reason: "Request body must be a JSON object" },
+    });
+    expect(await here.view("", { body: "{" })).toMatchObject({
+      status: 400,
+      json: { reason: "invalid UTF-8 JSON" },
+    });
     expect(await here.view("", { body: '{"queries":[]}' })).toMatchObject({
       status: 400,
       json: { reason: "The `queries` parameter is no longer supported at this endpoint" },
@@ -121,8 +147,13 @@ describe("several queries", () => {
       status: 400,
       json: { error: "bad_request", reason: "POST body must include `queries` parameter." },
     });
-    expect(await here.view(queries, { body: { queries: [{}, { limit: "x" }] } })).toMatchObject({ status: 400 });
-    expect(await here.view(queries, { body: { queries: {} } })).toMatchObject({ status: 400, json: { reason: "`queries` member must be an array." } });
+    expect(await here.view(queries, { body: { queries: [{}, { limit: "x" }] } })).toMatchObject({
+      status: 400,
+    });
+    expect(await here.view(queries, { body: { queries: {} } })).toMatchObject({
+      status: 400,
+      json: { reason: "`queries` member must be an array." },
+    });
   });
 });
 
@@ -156,7 +187,9 @@ describe("caching", () => {
     expect(long.text.length).toBeGreaterThan(100_000);
     expect(long.headers.etag).toBeDefined();
     expect(long.headers["content-length"]).toBeUndefined();
-    const again = await here.ask("/db/_design/d/_view/long", { headers: { "if-none-match": long.headers.etag } });
+    const again = await here.ask("/db/_design/d/_view/long", {
+      headers: { "if-none-match": long.headers.etag },
+    });
     expect(again.status).toBe(304);
     expect((await here.view("?include_docs=true")).headers.etag).toBeUndefined();
     expect((await here.view("?explain=true")).headers.etag).toBeUndefined();
@@ -165,30 +198,47 @@ describe("caching", () => {
 });
 
 describe("representations", () => {
-  test.each(["/db/_design/d/_view/long", "/db/_design/d/_view/long?limit=100"])("gzip on request: %s", async (path) => {
-    const plain = await here.ask(path);
-    const { request } = await import("node:http");
-    const zipped = await new Promise<{ encoding: string | undefined; etag: string | undefined; body: Buffer }>((resolve) => {
-      request(`${here.server.url}${path}`, { headers: { "accept-encoding": "deflate, gzip;q=0.5" } }, (response) => {
-        const parts: Buffer[] = [];
-        response.on("data", (part: Buffer) => parts.push(part));
-        response.on("end", () => {
-          const { etag } = response.headers;
-          resolve({ encoding: response.headers["content-encoding"], etag, body: Buffer.concat(parts) });
-        });
-      }).end();
-    });
-    expect(zipped.encoding).toBe("gzip");
-    expect(gunzipSync(zipped.body).toString()).toBe(plain.text);
-    expect(zipped.etag).not.toBe(plain.headers.etag);
-    const known = { "if-none-match": zipped.etag, "accept-encoding": "gzip" };
-    expect((await here.ask(path, { headers: known })).status).toBe(304);
-  });
+  test.each(["/db/_design/d/_view/long", "/db/_design/d/_view/long?limit=100"])(
+    "gzip on request: %s",
+    async (path) => {
+      const plain = await here.ask(path);
+      const { request } = await import("node:http");
+      const zipped = await new Promise<{
+        encoding: string | undefined;
+        etag: string | undefined;
+        body: Buffer;
+      }>((resolve) => {
+        request(
+          `${here.server.url}${path}`,
+          { headers: { "accept-encoding": "deflate, gzip;q=0.5" } },
+          (response) => {
+            const parts: Buffer[] = [];
+            response.on("data", (part: Buffer) => parts.push(part));
+            response.on("end", () => {
+              const { etag } = response.headers;
+              resolve({
+                encoding: response.headers["content-encoding"],
+                etag,
+                body: Buffer.concat(parts),
+              });
+            });
+          },
+        ).end();
+      });
+      expect(zipped.encoding).toBe("gzip");
+      expect(gunzipSync(zipped.body).toString()).toBe(plain.text);
+      expect(zipped.etag).not.toBe(plain.headers.etag);
+      const known = { "if-none-match": zipped.etag, "accept-encoding": "gzip" };
+      expect((await here.ask(path, { headers: known })).status).toBe(304);
+    },
+  );
 
   test("no gzip for short answers, or when it is refused", async () => {
     const short = await here.view("", { headers: { "accept-encoding": "gzip" } });
     expect(short.headers["content-encoding"]).toBeUndefined();
-    const refused = await here.ask("/db/_design/d/_view/long", { headers: { "accept-encoding": "gzip;q=0, br" } });
+    const refused = await here.ask("/db/_design/d/_view/long", {
+      headers: { "accept-encoding": "gzip;q=0, br" },
+    });
     expect(refused.headers["content-encoding"]).toBeUndefined();
   });
 
@@ -200,7 +250,11 @@ describe("representations", () => {
 
 describe("explain", () => {
   test("adds what the query cost, and changes nothing else", async () => {
-    for (const path of ["/db/_design/d/_view/v", "/db/_design/d/_view/sum?group=true", "/db/_design/d/_view/first"]) {
+    for (const path of [
+      "/db/_design/d/_view/v",
+      "/db/_design/d/_view/sum?group=true",
+      "/db/_design/d/_view/first",
+    ]) {
       const mark = path.includes("?") ? "&" : "?";
       const plain = await here.ask(path);
       const explained = await here.ask(`${path}${mark}explain=true`);

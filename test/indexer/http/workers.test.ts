@@ -10,7 +10,14 @@ const WORKERS = 2;
 const serving = new Serving();
 
 beforeAll(async () => {
-  serving.feed.put(design({ js: { map: "function (doc) { emit(doc.k, doc.v); }", reduce: "function (keys, values, again) { return again ? sum(values) : values.length; }" } }));
+  serving.feed.put(
+    design({
+      js: {
+        map: "function (doc) { emit(doc.k, doc.v); }",
+        reduce: "function (keys, values, again) { return again ? sum(values) : values.length; }",
+      },
+    }),
+  );
   serving.feed.put({ _id: "a", k: 1, v: 1 });
   await serving.start("--workers", String(WORKERS));
 });
@@ -18,12 +25,18 @@ beforeAll(async () => {
 afterAll(() => serving.remove());
 
 /** One connection is answered by one process. */
-async function eachWorker<T>(work: (agent: Agent, worker: string) => Promise<T>): Promise<Map<string, T>> {
+async function eachWorker<T>(
+  work: (agent: Agent, worker: string) => Promise<T>,
+): Promise<Map<string, T>> {
   const results = new Map<string, T>();
   while (results.size < WORKERS) {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     try {
-      const worker = String((await ask(`${serving.url}/db/_design/d/_view/v?limit=0`, { agent })).headers["x-viewmill-worker"]);
+      const worker = String(
+        (await ask(`${serving.url}/db/_design/d/_view/v?limit=0`, { agent })).headers[
+          "x-viewmill-worker"
+        ],
+      );
       if (!results.has(worker)) results.set(worker, await work(agent, worker));
     } finally {
       agent.destroy();
@@ -40,7 +53,9 @@ describe("serve --workers", () => {
     const seqs = await eachWorker(async (agent) => {
       for (let i = 0; i < 20; i++) {
         const seq = serving.feed.put({ _id: "b", k: 2, v: i });
-        const answer = await ask(`${serving.db}/_design/d/_view/v?key=2&update_seq=true`, { agent });
+        const answer = await ask(`${serving.db}/_design/d/_view/v?key=2&update_seq=true`, {
+          agent,
+        });
         expect(answer.status).toBe(200);
         expect(answer.json["update_seq"]).toBe(seq);
         expect(rowsOf(answer)).toEqual([{ id: "b", key: 2, value: i }]);
@@ -56,7 +71,10 @@ describe("serve --workers", () => {
     const before = serving.feed.seq;
     serving.feed.put({ _id: "late", k: 9, v: 9 });
     await eachWorkerQuietly(async (agent) => {
-      const answer = await ask(`${serving.db}/_design/d/_view/v?update=false&key=9&update_seq=true`, { agent });
+      const answer = await ask(
+        `${serving.db}/_design/d/_view/v?update=false&key=9&update_seq=true`,
+        { agent },
+      );
       expect(answer.json["update_seq"]).toBe(before);
       expect(rowsOf(answer)).toEqual([]);
     });
@@ -64,7 +82,9 @@ describe("serve --workers", () => {
 
   test("all processes name the same ETag for the same rows", async () => {
     await serving.view();
-    const tags = await eachWorker(async (agent) => (await ask(`${serving.db}/_design/d/_view/v`, { agent })).headers.etag);
+    const tags = await eachWorker(
+      async (agent) => (await ask(`${serving.db}/_design/d/_view/v`, { agent })).headers.etag,
+    );
     expect(new Set(tags.values()).size).toBe(1);
     const [etag] = tags.values();
     const again = await eachWorker(async (agent) =>
@@ -74,21 +94,39 @@ describe("serve --workers", () => {
   });
 
   test("documents, custom reduces, errors and information are the same everywhere", async () => {
-    const paths = ["/a", "/_design/d", "/_design/d/_view/js", "/_design/d/_view/v?include_docs=true", "/_design/d/_view/none", "/_design/d/_info", ""];
+    const paths = [
+      "/a",
+      "/_design/d",
+      "/_design/d/_view/js",
+      "/_design/d/_view/v?include_docs=true",
+      "/_design/d/_view/none",
+      "/_design/d/_info",
+      "",
+    ];
     for (const path of paths) {
-      const texts = await eachWorker(async (agent) => (await ask(`${serving.db}${path}`, { agent })).text);
+      const texts = await eachWorker(
+        async (agent) => (await ask(`${serving.db}${path}`, { agent })).text,
+      );
       expect(new Set(texts.values()).size).toBe(1);
     }
-    const { json } = await serving.view("/queries", { body: { queries: [{ key: 1 }, { key: 2, limit: 0 }] } });
+    const { json } = await serving.view("/queries", {
+      body: { queries: [{ key: 1 }, { key: 2, limit: 0 }] },
+    });
     expect((json["results"] as unknown[]).length).toBe(2);
   });
 
   test("a changed design document is seen by all", async () => {
-    serving.feed.put(design({ count: { map: "function (doc) { emit(doc._id); }", reduce: "_count" } }));
-    const counts = await eachWorker(async (agent) => ask(`${serving.db}/_design/d/_view/count`, { agent }));
+    serving.feed.put(
+      design({ count: { map: "function (doc) { emit(doc._id); }", reduce: "_count" } }),
+    );
+    const counts = await eachWorker(async (agent) =>
+      ask(`${serving.db}/_design/d/_view/count`, { agent }),
+    );
     for (const answer of counts.values()) expect(rowsOf(answer)).toEqual([{ key: null, value: 3 }]);
     serving.feed.put(design());
-    const gone = await eachWorker(async (agent) => ask(`${serving.db}/_design/d/_view/count`, { agent }));
+    const gone = await eachWorker(async (agent) =>
+      ask(`${serving.db}/_design/d/_view/count`, { agent }),
+    );
     for (const { status } of gone.values()) expect(status).toBe(404);
   });
 
@@ -100,7 +138,9 @@ describe("serve --workers", () => {
       if (!(json["view_index"] as { compact_running: boolean }).compact_running) break;
     }
     const seq = serving.feed.put({ _id: "after", k: 5, v: 5 });
-    const answers = await eachWorker(async (agent) => ask(`${serving.db}/_design/d/_view/v?update_seq=true`, { agent }));
+    const answers = await eachWorker(async (agent) =>
+      ask(`${serving.db}/_design/d/_view/v?update_seq=true`, { agent }),
+    );
     for (const { json, status } of answers.values()) {
       expect(status).toBe(200);
       expect(json["update_seq"]).toBe(seq);
@@ -146,7 +186,9 @@ async function eachWorkerQuietly(work: (agent: Agent) => Promise<void>): Promise
   while (seen.size < WORKERS) {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     try {
-      const { headers } = await ask(`${serving.db}/_design/d/_view/v?limit=0&update=false`, { agent });
+      const { headers } = await ask(`${serving.db}/_design/d/_view/v?limit=0&update=false`, {
+        agent,
+      });
       const worker = String(headers["x-viewmill-worker"]);
       if (!seen.has(worker)) await work(agent);
       seen.add(worker);
@@ -156,7 +198,11 @@ async function eachWorkerQuietly(work: (agent: Agent) => Promise<void>): Promise
   }
 }
 
-function isBelow(pid: number, ancestor: number, run: typeof import("node:child_process").execFileSync): boolean {
+function isBelow(
+  pid: number,
+  ancestor: number,
+  run: typeof import("node:child_process").execFileSync,
+): boolean {
   let at = pid;
   while (at > 1) {
     if (at === ancestor) return true;
