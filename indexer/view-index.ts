@@ -1,11 +1,10 @@
 // ViewIndex: an index directory in use. It owns the writer's lock, the manifest, the groups' files and what runs user functions; the
 // work is done in views/, mapping/ and query/.
 
-import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import { NodeCache, type CacheStats, type Store } from "../btree/index.js";
+import { NodeCache, type CacheStats } from "../btree/index.js";
 import { COLLATION_VERSION } from "./collation/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
@@ -17,15 +16,15 @@ import {
   viewBodyOf,
   type ResolvedQuery,
   type ViewAnswer,
-  type ViewShape,
 } from "./query/index.js";
 import type { ViewReducer } from "./reducers/index.js";
 import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
 import { displaySeq, DocumentCache, openSource, sameSource, type DocumentRequest, type Source } from "./sources/index.js";
-import type { DesignDocument, ViewLocation } from "./views/design-document.js";
+import type { DesignDocument } from "./views/design-document.js";
 import { Designs } from "./views/designs.js";
+import { CompileCheck } from "./views/compile-check.js";
 import type { DocumentError } from "./views/error-entry.js";
-import { decodeState, GroupIndex, reducersOfGroup } from "./views/group-index.js";
+import { GroupIndex, reducersOfGroup } from "./views/group-index.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./views/group-reducers.js";
 import { LaterSyncs } from "./views/later-syncs.js";
 import { DirectoryLock } from "./views/lock.js";
@@ -40,106 +39,25 @@ import {
   type SourceRecord,
 } from "./views/manifest.js";
 import { countPending } from "./views/pending.js";
+import { instanceOf, shownSeqOf } from "./views/query-identity.js";
 import { MappingRuntime } from "./views/runtime.js";
 import { UpdateScheduler } from "./views/update-scheduler.js";
 import type { UpdateCounts, UpdateProgress, UpdateRun } from "./views/update-types.js";
 import { Updater } from "./views/updater.js";
 import { verifyGroup, type GroupVerification, type VerifyOptions } from "./views/verification.js";
+import type {
+  FoundView,
+  GroupInfo,
+  GroupPlace,
+  IndexInfo,
+  PreparedQuery,
+  PrepareOptions,
+  QueryOptions,
+  QueryParameters,
+  UpdateOptions,
+} from "./view-index-types.js";
 
-/** Options of one update. */
-export interface UpdateOptions {
-  /** Only these design documents. Default: all. */
-  readonly designDocuments?: readonly string[];
-  /** Stops the update: what was mapped until then is committed, and the call rejects with INDEXER_ABORTED. */
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: UpdateProgress) => void;
-}
-
-/** Parameters of a query under CouchDB's names (VIEWS §7), as JSON values. */
-export type QueryParameters = Readonly<Record<string, unknown>>;
-
-export interface QueryOptions {
-  readonly signal?: AbortSignal;
-  /** What messages of reduces call the view. Default `_design/NAME/_view/VIEW`. */
-  readonly label?: string;
-}
-
-/** Options of `prepare`. */
-export interface PrepareOptions extends QueryOptions {
-  /** Where the writer says that the group is: readers look for a newer commit only when there is one. */
-  readonly place?: GroupPlace;
-  /** Where documents come from. Default: the source. */
-  readonly documents?: (requests: readonly DocumentRequest[]) => Promise<(string | undefined)[]>;
-}
-
-/** What is known about one design document's index. */
-export interface GroupInfo {
-  readonly designDocument: string;
-  readonly signature: string;
-  readonly language: string;
-  readonly file: string;
-  /** `building` until the first build has ended. */
-  readonly state: "building" | "ready";
-  readonly updaterRunning: boolean;
-  readonly updateSeq: string | null;
-  readonly purgeSeq: string | null;
-  readonly documents: number;
-  readonly errors: number;
-  readonly rows: Readonly<Record<string, number>>;
-  readonly sizes: { readonly file: number; readonly active: number; readonly external: number };
-  readonly collatorVersions: readonly string[];
-  readonly progress: UpdateProgress | undefined;
-  /** When the running update began, in Unix milliseconds. */
-  readonly updaterStarted: number | undefined;
-  /** Queries that wait for an update. */
-  readonly waitingClients: number;
-  /** Something was committed that a loss of power would take back: the next update would do it again. */
-  readonly waitingCommit: boolean;
-}
-
-export interface IndexInfo {
-  readonly dir: string;
-  readonly source: SourceRecord | undefined;
-  readonly groups: readonly GroupInfo[];
-  /** Design documents that cannot be indexed, and why. */
-  readonly refused: readonly { readonly designDocument: string; readonly reason: string }[];
-}
-
-/** One view, found by its names. */
-export interface FoundView {
-  readonly name: string;
-  readonly design: DesignDocument;
-  readonly location: ViewLocation;
-  readonly shape: ViewShape;
-  /** The source's stamp when it was looked for. */
-  readonly stamp: string | undefined;
-}
-
-/** A query that has its snapshot and has read nothing yet. */
-export interface PreparedQuery {
-  readonly answer: ViewAnswer;
-  /**
-   * What the rows come from: where it is equal for two queries, the answers are equal too, given the same parameters, unless documents
-   * are included. Letters, digits and dashes.
-   */
-  readonly version: string;
-  /** JSON text of the sequence of the snapshot. */
-  readonly updateSeq: string;
-  /** To be called when the answer is given up half read: it keeps the file's generation alive. Idempotent. */
-  readonly release: () => void;
-}
-
-/** Where a group's rows are, for processes that read its file. */
-export interface GroupPlace {
-  readonly signature: string;
-  readonly generation: number;
-  /** The last commit. */
-  readonly commit: number;
-  /** Told in `PreparedQuery.version`. */
-  readonly instance: string;
-  /** The source's stamp when it was looked for; while it stays the same, so does the rest, up to compactions. */
-  readonly stamp: string | undefined;
-}
+export type * from "./view-index-types.js";
 
 /**
  * An incremental map/reduce index over a source.
@@ -161,7 +79,7 @@ export class ViewIndex {
   readonly #designs = new Designs();
   readonly #groups = new Map<string, Promise<GroupIndex>>();
   readonly #scheduler: UpdateScheduler;
-  readonly #checked = new Set<string>();
+  readonly #check: CompileCheck;
   readonly #ownsSource: boolean;
   readonly #closing = new AbortController();
   readonly #compactions: Compactions;
@@ -199,6 +117,7 @@ export class ViewIndex {
     this.#lock = lock;
     this.#manifest = manifest;
     this.#runtime = options.runtime ?? new MappingRuntime(options);
+    this.#check = new CompileCheck(() => this.#runtime.threads);
     this.#cache = new NodeCache(options.cacheBytes);
     this.#documents = new DocumentCache(options.documentCacheBytes);
     this.#compactions = new Compactions({
@@ -272,17 +191,27 @@ export class ViewIndex {
     this.#requireOpen();
     await this.update(options);
     const groups = await this.#openGroups(await this.#usable(options.designDocuments));
-    return this.#scheduler.exclusive(async () => {
-      const updater = await this.#updater();
-      return updater.update(groups, {
-        signal: this.#signal(options.signal),
-        until: "forever",
-        onProgress: (progress) => {
-          this.#progress = progress;
-          options.onProgress?.(progress);
-        },
+    const stop = this.#signal(options.signal);
+    for (;;) {
+      const counts = await this.#scheduler.exclusive(async (wanted) => {
+        const updater = await this.#updater();
+        try {
+          return await updater.update(groups, {
+            signal: AbortSignal.any([stop, wanted]),
+            until: "forever",
+            onProgress: (progress) => {
+              this.#progress = progress;
+              options.onProgress?.(progress);
+            },
+          });
+        } catch (error) {
+          // A query, or another update, waits: its turn comes, then this goes on.
+          if (stop.aborted || !wanted.aborted || (error as { code?: string }).code !== "INDEXER_ABORTED") throw error;
+          return undefined;
+        }
       });
-    });
+      if (counts) return counts;
+    }
   }
 
   /**
@@ -772,39 +701,9 @@ export class ViewIndex {
     writeManifest(this.#options.dir, next);
   }
 
-  /** @throws IndexerError INDEXER_DDOC_COMPILATION naming view, message, line and column. */
   async #requireCompiled(design: DesignDocument): Promise<void> {
-    const { signature, trees, language } = design.group;
-    // Who only reads is not the first to see it.
-    if (this.#checked.has(signature) || this.#options.server !== undefined || this.#options.readOnly) return;
-    if (language !== "javascript")
-      throw new IndexerError("INDEXER_DDOC_INVALID", `${design.id}: there is no view server for language ${language}; name one with --server`, {
-        status: 500,
-        error: "unknown_query_language",
-        reason: language,
-      });
-    const functions = trees.flatMap((tree) => [
-      { kind: "map", view: [...tree.mapOnly, ...tree.reduces.map(({ name }) => name)].at(-1) ?? "", source: tree.map },
-      ...tree.reduces
-        .filter(({ source }) => !source.startsWith("_"))
-        .map(({ name, source }) => ({ kind: "reduce", view: name, source })),
-    ]);
-    const { faults } = await this.#runtime.threads.check({ kind: "check", sources: functions.map(({ source }) => source) });
-    const [fault] = faults;
-    if (fault) {
-      const { kind, view } = functions[fault.index] ?? { kind: "map", view: "" };
-      const place = fault.line === undefined ? "" : ` (line ${fault.line}, column ${fault.column ?? 0})`;
-      const shown = fault.sourceLine === undefined ? "" : `\n  ${fault.sourceLine}`;
-      const reason = `Compilation of the ${kind} function in the '${view}' view failed: ${fault.message}`;
-      throw new IndexerError("INDEXER_DDOC_COMPILATION", `${design.id}: ${reason}${place}${shown}`, {
-        view,
-        status: 400,
-        error: "compilation_error",
-        reason,
-        ...(fault.line === undefined ? {} : { line: fault.line }),
-      });
-    }
-    this.#checked.add(signature);
+    // A foreign server knows best; and who only reads is not the first to see it.
+    if (this.#options.server === undefined && !this.#options.readOnly) await this.#check.require(design);
   }
 
   #generation(signature: string): number {
@@ -969,28 +868,6 @@ export class ViewIndex {
 const abandoned = new FinalizationRegistry<() => void>((release) => {
   release();
 });
-
-/** Decoded once a state, not once a query. */
-const shownSeqs = new WeakMap<Uint8Array, string>();
-
-/** JSON text of the sequence of a group's state. */
-function shownSeqOf(state: Uint8Array): string {
-  let shown = shownSeqs.get(state);
-  if (shown === undefined) {
-    const { seq } = decodeState(state);
-    shownSeqs.set(state, (shown = seq === null ? '"0"' : displaySeq(seq)));
-  }
-  return shown;
-}
-
-/** Offsets in a file are used again after a loss of power, so a root is known by this process' opening of the file. */
-const instances = new WeakMap<Store, string>();
-
-function instanceOf(store: Store): string {
-  let instance = instances.get(store);
-  if (instance === undefined) instances.set(store, (instance = randomBytes(9).toString("hex")));
-  return instance;
-}
 
 /** As it will be found again from any folder, and without a password. */
 function recordedSpec(spec: string): string {
