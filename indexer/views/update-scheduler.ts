@@ -15,6 +15,8 @@ export class UpdateScheduler {
   #waiting = new Map<string, Waiting>();
   #running: Promise<void> | undefined;
   #runningGroups = new Set<string>();
+  /** Tells the work that runs exclusively that others wait for it. */
+  #wanted: AbortController | undefined;
 
   /** @param update - brings groups up to the state of the source at the time of the call. */
   constructor(update: (groups: readonly GroupIndex[]) => Promise<void>) {
@@ -45,17 +47,23 @@ export class UpdateScheduler {
       promise.catch(() => undefined);
       waiting = { group, promise, resolve, reject };
       this.#waiting.set(signature, waiting);
+      this.#wanted?.abort();
       this.#running ??= this.#run();
     }
     return waiting.promise;
   }
 
-  /** Runs `work` while no update runs. */
-  async exclusive<T>(work: () => Promise<T>): Promise<T> {
-    while (this.#running) await this.#running;
+  /** Runs `work` while no update runs. Work that has no end of its own must end when `wanted` fires: somebody waits for their turn. */
+  async exclusive<T>(work: (wanted: AbortSignal) => Promise<T>): Promise<T> {
+    while (this.#running) {
+      this.#wanted?.abort();
+      await this.#running;
+    }
+    const wanted = new AbortController();
+    this.#wanted = wanted;
     let result: T | undefined;
     let failed: { error: unknown } | undefined;
-    this.#running = work().then(
+    this.#running = work(wanted.signal).then(
       (value) => {
         result = value;
       },
@@ -64,6 +72,7 @@ export class UpdateScheduler {
       },
     );
     await this.#running;
+    this.#wanted = undefined;
     this.#running = this.#waiting.size > 0 ? this.#run() : undefined;
     if (failed) throw failed.error;
     return result as T;
