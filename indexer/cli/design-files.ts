@@ -103,15 +103,34 @@ async function fromFolder(folder: string, origins: SourceOrigins | undefined): P
   const base = join(folder, "views");
   if (!existsSync(base)) throw unreadable(folder, "the folder has no views/ in it");
   const views: Json = {};
-  const names = readdirSync(base).sort();
+  const names = readdirSync(base, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith("."))
+    .map(({ name }) => name)
+    .sort();
   for (const folder of [base, ...names.map((name) => join(base, name))]) origins?.folders.add(folder);
   for (const name of names) {
     const map = await functionFile(join(base, name), "map", origins);
+    if (map === undefined && name === "lib") {
+      views[name] = libraryOf(join(base, name), origins);
+      continue;
+    }
     if (map === undefined) throw unreadable(folder, `views/${name} has no map.js`);
     const reduce = await functionFile(join(base, name), "reduce", origins);
     views[name] = { map, ...(reduce === undefined ? {} : { reduce }) };
   }
   return { _id: basename(folder), views };
+}
+
+/** CommonJS modules for `require("views/lib/…")`: the texts of .js files, by their names without the ending. */
+function libraryOf(folder: string, origins: SourceOrigins | undefined): Json {
+  const modules: Json = {};
+  origins?.folders.add(folder);
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) modules[entry.name] = libraryOf(path, origins);
+    else if (extname(entry.name) === ".js") modules[basename(entry.name, ".js")] = readFileSync(path, "utf8");
+  }
+  return modules;
 }
 
 async function functionFile(folder: string, name: string, origins: SourceOrigins | undefined): Promise<string | undefined> {
@@ -126,7 +145,12 @@ async function functionFile(folder: string, name: string, origins: SourceOrigins
 /** A module whose default export is the function, with what it imports, as one expression. */
 async function bundled(path: string, origins: SourceOrigins | undefined): Promise<string> {
   try {
-    const options: BuildOptions = { format: "iife", globalName: "viewModule", target: "es2022" };
+    const options: BuildOptions = {
+      format: "iife",
+      globalName: "viewModule",
+      target: "es2022",
+      external: ["views/lib/*"],
+    };
     const code = await esbuild(path, `${path}.bundle.js`, options, origins);
     return `(function () {\n${code}\nreturn viewModule.default;\n})()`;
   } catch (error) {

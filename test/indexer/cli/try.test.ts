@@ -263,6 +263,26 @@ function inner(values: { a: { b: number } }): number {
     ]);
   });
 
+  test("modules of a folder's library can be required", async () => {
+    const dir = shop();
+    const lib = join(dir, "shop", "views", "lib", "text");
+    mkdirSync(lib, { recursive: true });
+    writeFileSync(join(lib, "first.js"), "exports.letter = function (text) { return text[0]; };\n");
+    writeFileSync(join(dir, "shop", "views", ".hidden"), "");
+    writeFileSync(
+      join(dir, "shop", "views", "by_day", "map.ts"),
+      "export default (doc: Doc) => emit(require('views/lib/text/first').letter(doc._id));\n",
+    );
+    const { stdout } = await run(dir, ["try", "--ddoc", "shop", "--json"], '{"_id":"xyz"}\n');
+    expect(objects(stdout)[0]).toEqual({
+      kind: "row",
+      view: "by_day",
+      id: "xyz",
+      key: "x",
+      value: null,
+    });
+  });
+
   test("functions of modules are found in their modules, also in TypeScript", async () => {
     const dir = tempDir();
     writeFileSync(
