@@ -1,11 +1,10 @@
 // ViewIndex: an index directory in use. It owns the writer's lock, the manifest, the groups' files and what runs user functions; the
 // work is done in views/, mapping/ and query/.
 
-import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
 import { NodeCache, type CacheStats } from "../btree/index.js";
-import { COLLATION_VERSION } from "./collation/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
 import {
@@ -19,13 +18,15 @@ import {
 } from "./query/index.js";
 import type { ViewReducer } from "./reducers/index.js";
 import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
-import { displaySeq, DocumentCache, openSource, sameSource, type DocumentRequest, type Source } from "./sources/index.js";
+import { DocumentCache, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument } from "./views/design-document.js";
 import { Designs } from "./views/designs.js";
+import { BoundSource } from "./views/bound-source.js";
 import { CompileCheck } from "./views/compile-check.js";
 import type { DocumentError } from "./views/error-entry.js";
 import { GroupIndex, reducersOfGroup } from "./views/group-index.js";
-import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./views/group-reducers.js";
+import { groupInfo } from "./views/group-info.js";
+import { ERRORS_TREE, viewTreeName } from "./views/group-reducers.js";
 import { LaterSyncs } from "./views/later-syncs.js";
 import { DirectoryLock } from "./views/lock.js";
 import {
@@ -36,7 +37,6 @@ import {
   readManifest,
   writeManifest,
   type Manifest,
-  type SourceRecord,
 } from "./views/manifest.js";
 import { countPending } from "./views/pending.js";
 import { instanceOf, shownSeqOf } from "./views/query-identity.js";
@@ -80,16 +80,13 @@ export class ViewIndex {
   readonly #groups = new Map<string, Promise<GroupIndex>>();
   readonly #scheduler: UpdateScheduler;
   readonly #check: CompileCheck;
-  readonly #ownsSource: boolean;
+  readonly #source: BoundSource;
   readonly #closing = new AbortController();
   readonly #compactions: Compactions;
   /** Groups that were replaced and are still read. */
   readonly #retired = new Set<GroupIndex>();
   #manifestStamp: string | undefined;
   #manifest: Manifest;
-  #source: Source | undefined;
-  #sourceId = "";
-  #sourceLabel = "";
   #followsDesigns = false;
   #progress: UpdateProgress | undefined;
   #run: Pick<UpdateRun, "signal" | "onProgress"> = { signal: undefined, onProgress: undefined };
@@ -97,7 +94,6 @@ export class ViewIndex {
   #updateBegan: number | undefined;
   #closed = false;
   /** The source as it will be recorded. */
-  #sourceRecord: SourceRecord | undefined;
   /** The topmost folder that was made for this index. */
   #made: string | undefined;
   /** Its first build met input that it could do nothing with: nothing of the index is to remain. */
@@ -135,7 +131,15 @@ export class ViewIndex {
       },
       onWarning: options.onWarning,
     });
-    this.#ownsSource = typeof options.source !== "object";
+    this.#source = new BoundSource(options, {
+      recorded: () => this.#manifest.source,
+      forget: () => {
+        this.#removeIndexes();
+      },
+      record: (source) => {
+        this.#saveManifest({ ...this.#manifest, source });
+      },
+    });
     this.#scheduler = new UpdateScheduler((groups) => this.#updateGroups(groups, false));
     this.#syncs = new LaterSyncs(options.sync.intervalMs, options.onWarning);
   }
@@ -175,7 +179,7 @@ export class ViewIndex {
       this.#stillborn = false;
       try {
         await this.#updateGroups(groups, true);
-        this.#saveManifest({ ...this.#manifest, source: this.#sourceRecord });
+        this.#saveManifest({ ...this.#manifest, source: this.#source.record });
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
       } catch (error) {
         this.#stillborn = BAD_INPUT.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
@@ -362,7 +366,7 @@ export class ViewIndex {
 
   /** Raw JSON of documents of the source, undefined where missing. */
   async documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]> {
-    const source = await this.#requireSource();
+    const source = await this.#source.require();
     return this.#documents.documents(source, requests);
   }
 
@@ -398,7 +402,7 @@ export class ViewIndex {
   /** @param options - `look`: look for new design documents first, which the source may be too far away for. Default false. */
   async info(options: { readonly look?: boolean } = {}): Promise<IndexInfo> {
     this.#requireOpen();
-    if (options.look === true) await this.#refreshDesigns(this.#source?.stamp?.());
+    if (options.look === true) await this.#refreshDesigns(this.#source.opened?.stamp?.());
     await this.#followManifest();
     const groups: GroupInfo[] = [];
     const refused: { designDocument: string; reason: string }[] = [];
@@ -423,7 +427,7 @@ export class ViewIndex {
 
   /** The source, opened. */
   source(): Promise<Source> {
-    return this.#requireSource();
+    return this.#source.require();
   }
 
   /**
@@ -504,7 +508,7 @@ export class ViewIndex {
   /** Changes that the source has and the group has not: counted up to some size of the feed, estimated beyond. */
   async pending(designDocument: string): Promise<number> {
     const design = this.#designs.require(designDocument);
-    const source = await this.#requireSource();
+    const source = await this.#source.require();
     const seq = this.#hasFile(design) ? (await this.#openFound(design)).state.seq : null;
     return countPending(source, seq ?? undefined);
   }
@@ -522,7 +526,7 @@ export class ViewIndex {
     for (const group of this.#retired) await group.close();
     await this.#compactions.settled();
     if (!this.#options.runtime) await this.#runtime.close();
-    if (this.#ownsSource) await this.#source?.close();
+    await this.#source.close();
     if (this.#stillborn) {
       this.#removeIndexes();
       rmSync(join(this.#options.dir, MANIFEST_FILE), { force: true });
@@ -546,7 +550,7 @@ export class ViewIndex {
     }
     // What is wrong with the design documents is said before anything is written.
     for (const design of given) await this.#requireCompiled(design);
-    if (options.source !== undefined || this.#manifest.source !== undefined) await this.#requireSource();
+    if (options.source !== undefined || this.#manifest.source !== undefined) await this.#source.require();
     if (options.designDocuments.length > 0) this.#saveManifest(this.#manifest);
   }
 
@@ -554,7 +558,7 @@ export class ViewIndex {
   #isWorthNothing(groups: readonly GroupIndex[]): boolean {
     if (this.#made === undefined || groups.some(({ state }) => state.seq !== null)) return false;
     // What is before a bad row of a feed can be gone on from; a file of documents must be edited, and is another one then.
-    return this.#source?.snapshot === true || !readdirSync(this.#options.dir).some((name) => name.endsWith(".runs"));
+    return this.#source.opened?.snapshot === true || !readdirSync(this.#options.dir).some((name) => name.endsWith(".runs"));
   }
 
   /** Design documents to be indexed. One of the source that does not compile is its author's affair, and no reason to fail the others. */
@@ -586,44 +590,6 @@ export class ViewIndex {
     return signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
   }
 
-  async #requireSource(): Promise<Source> {
-    if (this.#source) return this.#source;
-    const { options } = { options: this.#options };
-    const recorded = this.#manifest.source;
-    const spec = options.source ?? recorded?.spec;
-    if (spec === undefined)
-      throw new IndexerError("SOURCE_USAGE", `${options.dir} was built from no named source: give one (--source)`);
-    const append = options.append || (options.source === undefined && (recorded?.append ?? false));
-    const idField = options.source === undefined ? (recorded?.idField ?? options.idField) : options.idField;
-    const source =
-      typeof spec === "string"
-        ? await openSource(spec, {
-            append,
-            ...(idField === "_id" ? {} : { idField }),
-            lineBytesMax: options.lineBytesMax,
-            lookupDir: join(options.dir, "lookup"),
-            onWarning: options.onWarning,
-          })
-        : spec;
-    const identity = await source.identity();
-    if (recorded && !sameSource(recorded.identity, identity) && !options.readOnly) {
-      if (!options.rebuild)
-        throw new IndexerError(
-          "INDEXER_SOURCE_CHANGED",
-          `${options.dir} was built from ${recorded.identity.label} (${recorded.identity.id}), which is not ${identity.label} (${identity.id}). Use another directory, or --rebuild to build anew.`,
-          { file: options.dir },
-        );
-      this.#removeIndexes();
-    }
-    this.#source = source;
-    this.#sourceId = identity.id;
-    this.#sourceLabel = identity.label;
-    this.#sourceRecord = { spec: typeof spec === "string" ? recordedSpec(spec) : "", identity, append, idField };
-    // Another file in the place of the recorded one is recorded when it has proved readable.
-    if (!options.readOnly && recorded?.identity.id !== identity.id) this.#saveManifest({ ...this.#manifest, source: this.#sourceRecord });
-    return source;
-  }
-
   #removeIndexes(): void {
     for (const name of readdirSync(this.#options.dir))
       if (/\.(vmx|runs)$/.test(name)) rmSync(join(this.#options.dir, name), { recursive: true, force: true });
@@ -633,7 +599,7 @@ export class ViewIndex {
   /** @param stamp - the source's, taken before; where it is the one of the last time there is nothing to look for. */
   async #refreshDesigns(stamp?: string): Promise<void> {
     if (!this.#followsDesigns || (stamp !== undefined && stamp === this.#designsStamp)) return;
-    const source = await this.#requireSource();
+    const source = await this.#source.require();
     if (this.#designs.follow(await source.designDocuments())) this.#saveManifest(this.#manifest);
     this.#designsStamp = stamp;
   }
@@ -658,7 +624,7 @@ export class ViewIndex {
     this.#nextStamp ??= new Promise((resolve) => {
       setImmediate(() => {
         this.#nextStamp = undefined;
-        resolve(this.#source?.stamp?.());
+        resolve(this.#source.opened?.stamp?.());
       });
     });
     return this.#nextStamp;
@@ -670,7 +636,7 @@ export class ViewIndex {
 
   /** Brings the group up to the source as it was at the stamp; without one, as it is now. */
   async #freshen(group: GroupIndex, asked: string | undefined): Promise<void> {
-    const stamp = asked ?? this.#source?.stamp?.();
+    const stamp = asked ?? this.#source.opened?.stamp?.();
     if (this.#isFresh(group, stamp)) return;
     this.#waiting.set(group, (this.#waiting.get(group) ?? 0) + 1);
     try {
@@ -758,13 +724,13 @@ export class ViewIndex {
   }
 
   async #updater(): Promise<Updater> {
-    const source = await this.#requireSource();
+    const source = await this.#source.require();
     const o = this.#options;
     return new Updater({
       dir: o.dir,
       source,
-      sourceId: this.#sourceId,
-      sourceLabel: this.#sourceLabel,
+      sourceId: this.#source.record?.identity.id ?? "",
+      sourceLabel: this.#source.record?.identity.label ?? "",
       idField: this.#manifest.source?.idField ?? o.idField,
       lineBytesMax: o.lineBytesMax,
       threads: this.#runtime.threads,
@@ -805,62 +771,17 @@ export class ViewIndex {
   }
 
   async #groupInfo(design: DesignDocument): Promise<GroupInfo> {
-    const { signature, language, trees } = design.group;
-    const nothing = {
-      designDocument: design.id,
-      signature,
-      language,
-      file: "",
-      state: "building",
-      updaterRunning: this.#scheduler.isRunning(signature),
-      updateSeq: null,
-      purgeSeq: null,
-      documents: 0,
-      errors: 0,
-      rows: {},
-      sizes: { file: 0, active: 0, external: 0 },
-      collatorVersions: [String(COLLATION_VERSION)],
-      progress: undefined,
-      updaterStarted: this.#scheduler.isRunning(signature) ? this.#updateBegan : undefined,
-      waitingClients: 0,
-      waitingCommit: false,
-    } as const;
-    if (!this.#hasFile(design)) return nothing;
-    const [group] = await this.#openGroups([design]);
-    if (!group) return nothing;
-    if (this.#options.readOnly) group.store.refresh();
-    const { trees: snapshot, state } = group.snapshot();
-    try {
-      const stats = group.store.stats();
-      // A view may be called `__proto__`.
-      const rows = Object.fromEntries(
-        trees.flatMap((tree) => {
-          const { count } = snapshot.tree(viewTreeName(tree.number));
-          return [...tree.mapOnly, ...tree.reduces.map((r) => r.name)].map((name) => [name, count] as const);
-        }),
-      );
-      return {
-        ...nothing,
-        file: group.path,
-        state: state.seq === null ? "building" : "ready",
-        updateSeq: state.seq === null ? null : displaySeq(state.seq),
-        purgeSeq: state.purgeSeq,
-        documents: snapshot.tree(IDS_TREE).count,
-        errors: snapshot.tree(ERRORS_TREE).count,
-        rows,
-        sizes: {
-          file: statSync(group.path).size,
-          active: stats.liveBytes,
-          external: stats.trees.reduce((sum, { bytes }) => sum + bytes, 0),
-        },
-        collatorVersions: [String(state.collation)],
-        progress: nothing.updaterRunning ? this.#progress : undefined,
-        waitingClients: this.#waiting.get(group) ?? 0,
-        waitingCommit: this.#syncs.has(group),
-      };
-    } finally {
-      snapshot.release();
-    }
+    const { signature } = design.group;
+    const [group] = this.#hasFile(design) ? await this.#openGroups([design]) : [];
+    if (group && this.#options.readOnly) group.store.refresh();
+    const updaterRunning = this.#scheduler.isRunning(signature);
+    return groupInfo(design, group, {
+      updaterRunning,
+      updaterStarted: updaterRunning ? this.#updateBegan : undefined,
+      progress: updaterRunning ? this.#progress : undefined,
+      waitingClients: (group && this.#waiting.get(group)) ?? 0,
+      waitingCommit: group !== undefined && this.#syncs.has(group),
+    });
   }
 }
 
@@ -868,14 +789,6 @@ export class ViewIndex {
 const abandoned = new FinalizationRegistry<() => void>((release) => {
   release();
 });
-
-/** As it will be found again from any folder, and without a password. */
-function recordedSpec(spec: string): string {
-  if (spec === "-") return spec;
-  if (/^https?:\/\//i.test(spec)) return spec.replace(/^(https?:\/\/)[^/@]*@/i, "$1");
-  const [, kind = "", path = ""] = /^(changes:|pouchdb:)?(.*)$/s.exec(spec) ?? [];
-  return kind + resolve(path);
-}
 
 /** What ends a first build without a reason to keep anything of it. */
 const BAD_INPUT = new Set<string | undefined>([
