@@ -12,6 +12,17 @@ export const subjects = {
   incremental: async () => (await import("./incremental.js")).incremental,
   queries: async () => (await import("./queries.js")).queries,
   rivals: async () => (await import("./rivals.js")).rivals,
+  "bulk-load": async () => (await import("./scripts.js")).bulkLoad,
+  storage: async () => (await import("./scripts.js")).storage,
+  engine: async () => (await import("./scripts.js")).engine,
+  batches: async () => (await import("./scripts.js")).batches,
+  pipelining: async () => (await import("./scripts.js")).pipelining,
+  "node-cache": async () => (await import("./scripts.js")).nodeCache,
+  "document-cache": async () => (await import("./scripts.js")).documentCache,
+  "readers-writers": async () => (await import("./scripts.js")).readersWriters,
+  "sync-policy": async () => (await import("./scripts.js")).syncPolicy,
+  "write-buffer": async () => (await import("./scripts.js")).writeBuffer,
+  growth: async () => (await import("./growth.js")).growth,
 } as const satisfies Record<string, () => Promise<Subject>>;
 
 export type SubjectName = keyof typeof subjects;
