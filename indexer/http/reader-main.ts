@@ -30,6 +30,8 @@ async function start({ name, http, stamped, index: options }: ReaderStart): Prom
   } catch (error) {
     send({ kind: "failed", message: (error as Error).message });
     await index?.close();
+    // The message goes first.
+    setTimeout(() => process.exit(1), 100);
     return;
   }
   stop = async () => {

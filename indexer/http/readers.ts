@@ -36,12 +36,15 @@ export interface ReadersOptions extends HttpOptions {
 const GRACE_MS = 12_000;
 /** A process that has not counted by then is left out. */
 const COUNT_MS = 1000;
-/** A process that dies this often, one after the other, is not started again. */
-const RESTARTS_MAX = 20;
+/** A process that ran for so long was well. */
+const WELL_MS = 60_000;
+/** Longest wait before another is started in the place of one that died. */
+const AGAIN_MS_MAX = 30_000;
 
 interface Reader {
   readonly worker: Worker;
   readonly name: string;
+  readonly began: number;
   readonly outgoing: Gathering<Reply>;
   counted: ((counters: Counters) => void) | undefined;
 }
@@ -69,7 +72,7 @@ class Readers {
   #listening = false;
   #stamped: StampedFile | undefined;
   #round = 0;
-  #restarts = 0;
+  #deaths = 0;
   #closing = false;
 
   constructor(options: ReadersOptions) {
@@ -114,6 +117,7 @@ class Readers {
     const reader: Reader = {
       worker,
       name,
+      began: performance.now(),
       outgoing: new Gathering((replies) => {
         say({ kind: "replies", replies });
       }),
@@ -140,34 +144,37 @@ class Readers {
         else if (message.kind === "listening") resolve(message.url);
         else reject(new Error(message.message));
       });
-      worker.once("exit", (code, signal) => {
+      worker.once("exit", () => {
         this.#readers.delete(reader);
-        reject(
-          new Error(`an answering process ended before it listened (${String(signal ?? code)})`),
-        );
-        if (!this.#closing && this.#listening) this.#again(name, String(signal ?? code));
+        const how = worker.process.signalCode ?? String(worker.process.exitCode);
+        reject(new Error(`an answering process ended before it listened (${how})`));
+        if (!this.#closing && this.#listening) this.#again(reader, how);
       });
     });
   }
 
-  #again(name: string, how: string): void {
+  #again({ name, began }: Reader, how: string): void {
     const { onWarning } = this.#options;
-    if (++this.#restarts > RESTARTS_MAX) {
-      onWarning(
-        `answering process ${name} died (${how}), as did ${RESTARTS_MAX} before it; it is not started again`,
-      );
-      return;
-    }
+    // One that dies again and again is given time between its deaths.
+    this.#deaths = performance.now() - began > WELL_MS ? 0 : this.#deaths + 1;
+    const delay = this.#deaths === 0 ? 0 : Math.min(AGAIN_MS_MAX, 50 * 2 ** this.#deaths);
     onWarning(`answering process ${name} died (${how}); starting another`);
-    this.#begin(name).catch((error: unknown) => {
-      onWarning((error as Error).message);
-    });
+    const timer = setTimeout(() => {
+      if (this.#closing) return;
+      this.#begin(name).catch((error: unknown) => {
+        onWarning((error as Error).message);
+      });
+    }, delay);
+    timer.unref();
   }
 
   async #answer(reader: Reader, { id, name, args }: Call): Promise<void> {
     try {
-      const method = this.#calls[name] as (...args: readonly unknown[]) => Promise<unknown>;
-      reader.outgoing.add({ id, value: await method(...args) });
+      const calls = this.#calls as unknown as Record<
+        string,
+        (...args: readonly unknown[]) => Promise<unknown>
+      >;
+      reader.outgoing.add({ id, value: await calls[name]?.(...args) });
     } catch (error) {
       const { status, error: word, reason } = toHttpError(error);
       reader.outgoing.add({ id, error: { status, error: word, reason } });

@@ -108,7 +108,7 @@ describe("parameters", () => {
   test("any bytes in the query string get an answer", async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.string({ unit: fc.constantFrom(..."%&=+#?/\\\"'<>{}[]|^~;:,.aA0") }),
+        fc.string({ unit: fc.constantFrom(...Array.from("%&=+#?/\\\"'<>{}[]|^~;:,.aA0")) }),
         async (query) => {
           const text = await serving.raw([
             `GET ${VIEW}?${query} HTTP/1.1\r\nHost: x\r\n${AUTH}Connection: close\r\n\r\n`,

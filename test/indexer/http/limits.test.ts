@@ -57,20 +57,15 @@ describe("authorisation", () => {
   });
 
   test("other machines are let in only with a user", async () => {
-    const { index, close } = await local();
-    try {
-      await expect(startServer({ index, host: "0.0.0.0", port: 0 })).rejects.toThrow(/--user/);
-      await expect(startServer({ index, host: "127.0.0.1.example.org", port: 0 })).rejects.toThrow(
-        /--user/,
-      );
-      await expect(startServer({ index, user: "nobody", port: 0 })).rejects.toThrow(
-        /name:password/,
-      );
-      const open = await startServer({ index, host: "0.0.0.0", port: 0, user: "a:b" });
-      await open.close();
-    } finally {
-      await close();
-    }
+    here = await local();
+    const { index } = here;
+    await expect(startServer({ index, host: "0.0.0.0", port: 0 })).rejects.toThrow(/--user/);
+    await expect(startServer({ index, host: "127.0.0.1.example.org", port: 0 })).rejects.toThrow(
+      /--user/,
+    );
+    await expect(startServer({ index, user: "nobody", port: 0 })).rejects.toThrow(/name:password/);
+    const open = await startServer({ index, host: "0.0.0.0", port: 0, user: "a:b" });
+    await open.close();
   });
 });
 

@@ -1,5 +1,6 @@
 // Several processes that answer over the files that one writes.
 
+import { execFileSync } from "node:child_process";
 import { Agent } from "node:http";
 
 import { afterAll, beforeAll, describe, expect, test } from "@jest/globals";
@@ -159,7 +160,6 @@ describe("serve --workers", () => {
   });
 
   test("a process that dies is replaced, and the others go on", async () => {
-    const { execFileSync } = await import("node:child_process");
     const children = execFileSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" })
       .split("\n")
       .filter((line) => line.includes("reader-main.js"))
@@ -198,11 +198,7 @@ async function eachWorkerQuietly(work: (agent: Agent) => Promise<void>): Promise
   }
 }
 
-function isBelow(
-  pid: number,
-  ancestor: number,
-  run: typeof import("node:child_process").execFileSync,
-): boolean {
+function isBelow(pid: number, ancestor: number, run: typeof execFileSync): boolean {
   let at = pid;
   while (at > 1) {
     if (at === ancestor) return true;
