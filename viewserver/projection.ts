@@ -24,9 +24,10 @@ type AnyNode = Node & {
 export function membersRead(fn: Prepared): ReadonlySet<string> | undefined {
   if (needsFreeze(fn) || !isSingleFunction(fn)) return undefined;
   const statement = fn.program.body[0] as AnyNode;
-  // A declaration has an `expression` of its own: false.
-  const definition = statement.type === "FunctionDeclaration" ? statement : statement.expression;
-  const parameter = definition?.params?.[0];
+  // A declaration has a member `expression` too, which tells another thing.
+  const definition =
+    statement.type === "ExpressionStatement" ? (statement.expression as AnyNode) : statement;
+  const parameter = definition.params?.[0];
   const members = new Set<string>();
   if (parameter === undefined) return members;
   if (parameter.type !== "Identifier") return undefined;

@@ -21,6 +21,7 @@ const FUNCTIONS: readonly (readonly [string, readonly string[]])[] = [
   ],
   ["function (doc) { (doc.tags || []).forEach(function (t) { emit(t, doc.n) }) }", ["n", "tags"]],
   ["function (doc) { function f(doc) { return doc } emit(f(doc.a), 1) }", ["a"]],
+  ["function named(doc) { emit(doc._id, doc.a) }", ["_id", "a"]],
   ["function () { emit(1, 2) }", []],
   ["function (doc) { emit(doc.toString, doc.hasOwnProperty) }", ["hasOwnProperty", "toString"]],
   ["function (doc) { emit(doc?.a, 1) }", ["a"]],
