@@ -7,9 +7,11 @@ import type { GroupConfig } from "./types.js";
 export function compilationError(config: GroupConfig, tree: number, reply: unknown): IndexerError {
   const text = Array.isArray(reply) ? String(reply[2]) : JSON.stringify(reply);
   const view = config.labels[tree] ?? String(tree);
-  return new IndexerError(
-    "INDEXER_DDOC_COMPILATION",
-    `Compilation of the map function in the '${view}' view failed: ${text}`,
-    { view, status: 400, error: "compilation_error" },
-  );
+  const reason = `Compilation of the map function in the '${view}' view failed: ${text}`;
+  return new IndexerError("INDEXER_DDOC_COMPILATION", reason, {
+    view,
+    status: 400,
+    error: "compilation_error",
+    reason,
+  });
 }

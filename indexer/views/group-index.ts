@@ -49,9 +49,11 @@ export interface GroupReducers {
   readonly byName: (tree: string) => Reducer;
 }
 
-export function reducersOfGroup(options: Pick<GroupOpenOptions, "spec" | "limits" | "strict" | "js">): GroupReducers {
+export function reducersOfGroup(
+  options: Pick<GroupOpenOptions, "spec" | "limits" | "strict" | "js"> & Partial<Pick<GroupOpenOptions, "dir">>,
+): GroupReducers {
   const { spec, limits } = options;
-  const config = groupConfig(spec, limits, options.strict);
+  const config = groupConfig(spec, limits, options.strict, options.dir ?? "");
   const custom = spec.trees.some((tree) => tree.reduces.some(({ source }) => !source.startsWith("_")));
   const js = custom ? options.js(config) : undefined;
   const views = spec.trees.map((tree) =>
@@ -233,10 +235,13 @@ export function decodeState(bytes: Uint8Array): GroupState {
   return JSON.parse(Buffer.from(bytes).toString("utf8")) as GroupState;
 }
 
-/** What mapping threads must know of the group. */
-export function groupConfig(spec: ViewGroupSpec, limits: ReduceLimits, strict: boolean): GroupConfig {
+/**
+ * What mapping threads must know of the group.
+ * @param dir - of the index: what a function leaves behind in its globals is not seen by another index that shares threads.
+ */
+export function groupConfig(spec: ViewGroupSpec, limits: ReduceLimits, strict: boolean, dir: string): GroupConfig {
   return {
-    key: `${spec.signature}:${JSON.stringify([limits, strict])}`,
+    key: `${spec.signature}:${JSON.stringify([limits, strict, dir])}`,
     strict,
     lib: spec.lib,
     maps: spec.trees.map((tree) => tree.map),
