@@ -1,6 +1,7 @@
 // `viewmill compact`: rewrites index files as small as a first build makes them.
 
 import { EXIT } from "./exit.js";
+import { stoppable } from "./stoppable.js";
 import { ViewIndex } from "../view-index.js";
 import type { CommonFlags } from "./flags.js";
 
@@ -12,15 +13,18 @@ export async function compact(
   ddoc: string | undefined,
   flags: CommonFlags,
 ): Promise<number> {
+  return stoppable((signal) => compactFiles(dir, ddoc, flags, signal));
+}
+
+async function compactFiles(
+  dir: string,
+  ddoc: string | undefined,
+  flags: CommonFlags,
+  signal: AbortSignal,
+): Promise<number> {
   const talk = (line: string): void => {
     if (!flags.quiet) process.stderr.write(`${line}\n`);
   };
-  const abort = new AbortController();
-  const stop = (): void => {
-    abort.abort();
-  };
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
   const index = await ViewIndex.open({
     dir,
     offline: true,
@@ -36,7 +40,7 @@ export async function compact(
         .map(({ designDocument }) => designDocument);
     let told = -1;
     const results = await index.compact(ddoc, {
-      signal: abort.signal,
+      signal,
       onProgress: ({ signature, phase, rows, rowsTotal }) => {
         const tenth = Math.floor((rows * 10) / Math.max(1, rowsTotal));
         if (phase !== "copy" || tenth === told) return;
@@ -51,6 +55,8 @@ export async function compact(
           );
       },
     });
+    if (results.length === 0)
+      talk("viewmill: nothing was built yet, so there is nothing to compact");
     if (flags.json)
       process.stdout.write(
         `${JSON.stringify({ done: results.map((result) => ({ designDocuments: namesOf(result.signature), ...result })) })}\n`,
@@ -62,8 +68,6 @@ export async function compact(
         );
     return EXIT.done;
   } finally {
-    process.off("SIGINT", stop);
-    process.off("SIGTERM", stop);
     await index.close();
   }
 }

@@ -2,6 +2,7 @@
 
 import { EXIT } from "./exit.js";
 import type { CommonFlags } from "./flags.js";
+import { stoppable } from "./stoppable.js";
 import { printTable } from "./table.js";
 import { verifyStore, type TreeReport, type VerifyReport } from "../../btree/index.js";
 import { parseDesignDocument } from "../views/design-document.js";
@@ -29,16 +30,19 @@ export async function verify(
   ddoc: string | undefined,
   flags: CommonFlags,
 ): Promise<number> {
-  const abort = new AbortController();
-  const stop = (): void => {
-    abort.abort();
-  };
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
+  return stoppable((signal) => verifyFiles(dir, ddoc, flags, signal));
+}
+
+async function verifyFiles(
+  dir: string,
+  ddoc: string | undefined,
+  flags: CommonFlags,
+  signal: AbortSignal,
+): Promise<number> {
   const index = await ViewIndex.open({ dir, readOnly: true });
   try {
     const names = await designsBySignature(index);
-    const reports = await index.verify(ddoc, { signal: abort.signal });
+    const reports = await index.verify(ddoc, { signal });
     const faults = reports.reduce((sum, report) => sum + report.faults.length, 0);
     if (flags.json) {
       const files = reports.map((report) => ({
@@ -49,6 +53,8 @@ export async function verify(
       print(JSON.stringify({ ok: faults === 0, files }));
       return faults === 0 ? EXIT.done : EXIT.failed;
     }
+    if (reports.length === 0 && !flags.quiet)
+      process.stderr.write("viewmill: there is no index file yet: build first\n");
     for (const report of reports) {
       const rows = report.trees.reduce((sum, tree) => sum + tree.entries, 0);
       print(`${(names.get(report.signature) ?? []).join(", ")}  ${report.file}`);
@@ -66,8 +72,6 @@ export async function verify(
       );
     return faults === 0 ? EXIT.done : EXIT.failed;
   } finally {
-    process.off("SIGINT", stop);
-    process.off("SIGTERM", stop);
     await index.close();
   }
 }
