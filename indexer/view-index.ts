@@ -153,7 +153,7 @@ export class ViewIndex {
   static async open(given: ViewIndexOptions): Promise<ViewIndex> {
     const options = resolveOptions(given);
     const known = readManifest(options.dir);
-    if (options.readOnly && !known)
+    if ((options.readOnly || options.offline) && !known)
       throw new IndexerError("INDEXER_NO_INDEX", `${options.dir} holds no index: build one first`, { file: options.dir });
     const made = options.readOnly ? undefined : mkdirSync(options.dir, { recursive: true });
     const lock = options.readOnly ? undefined : await DirectoryLock.acquire(options.dir);
