@@ -112,10 +112,11 @@ async function conclude(index: ViewIndex, dir: string, counts: UpdateCounts, sec
     }));
     print(JSON.stringify({ done: { ...counts, errors: failing, seconds: Number(seconds.toFixed(3)), groups } }));
   } else {
-    const rate = counts.mapped > 0 && seconds > 0 ? ` (${Math.round(counts.mapped / seconds).toLocaleString("en-US")}/s)` : "";
+    const rate = counts.mapped > 0 && seconds > 0 ? ` (${Math.round(counts.documents / seconds).toLocaleString("en-US")}/s)` : "";
+    const n = (value: number): string => value.toLocaleString("en-US");
     talk(
       flags,
-      `mapped ${counts.mapped.toLocaleString("en-US")} of ${counts.documents.toLocaleString("en-US")} documents in ${seconds.toFixed(1)} s${rate}: ${counts.rows.toLocaleString("en-US")} rows, ${counts.deleted} deleted, ${counts.unchanged.toLocaleString("en-US")} unchanged`,
+      `${n(counts.documents)} documents in ${seconds.toFixed(1)} s${rate}: ${n(counts.mapped)} mapped, ${n(counts.unchanged)} unchanged, ${n(counts.deleted)} deleted, ${n(counts.rows)} rows`,
     );
     if (failing > 0) talk(flags, `viewmill: ${failing} error record${failing === 1 ? "" : "s"}: see  viewmill errors ${dir}`);
   }
