@@ -711,6 +711,7 @@ export class ViewIndex {
         limits: reduceLimits,
         strict,
         js: (config) => this.#runtime.reducer(config),
+        onWarning: this.#options.onWarning,
       });
     } catch (error) {
       // Another process may have compacted the file since the manifest was read.

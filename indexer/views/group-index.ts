@@ -1,6 +1,6 @@
 // One view group's index file: its trees, and the checkpoint that is atomic with them.
 
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
@@ -37,6 +37,7 @@ export interface GroupOpenOptions {
   readonly cache: NodeCache;
   readonly limits: ReduceLimits;
   readonly strict: boolean;
+  readonly onWarning?: (message: string) => void;
   /** Runs the group's custom reduces. */
   readonly js: (config: GroupConfig) => JsReduceRunner;
 }
@@ -102,7 +103,8 @@ export class GroupIndex {
   }
 
   /**
-   * Opens the group's file; in write mode makes an empty one when there is none.
+   * Opens the group's file; in write mode makes an empty one when there is none, or when it lost its end and both commits that it knows
+   * with it.
    * @throws IndexerError INDEXER_NO_INDEX in read mode when there is none; BtreeError.
    */
   static async open(options: GroupOpenOptions): Promise<GroupIndex> {
@@ -115,7 +117,9 @@ export class GroupIndex {
       if (existsSync(path)) store = await Store.open(path, { mode: options.mode, reducers, cache });
     } catch (error) {
       const unmade = options.unrecorded && (error as { code?: string }).code === "BTREE_NO_HEADER";
-      if (!unmade || options.mode === "read") throw error;
+      const lost = isCutOff(path, error);
+      if (!(unmade || lost) || options.mode === "read") throw error;
+      if (!unmade) options.onWarning?.(`${(error as Error).message}: nothing of it can be used, so it is built anew`);
       rmSync(path);
     }
     if (store === undefined && options.mode === "write")
@@ -179,6 +183,16 @@ export class GroupIndex {
   async close(): Promise<void> {
     for (const file of [this.#file, ...this.#retired]) await file.close();
   }
+}
+
+/** Header slots lie before this byte (btree/FORMAT.md). */
+const HEADERS_BYTES = 16_384;
+
+/** The file ends before what its header names, or within its headers: it was copied in part, or its system lost the end. */
+function isCutOff(path: string, error: unknown): boolean {
+  const { code, offset } = error as { code?: string; offset?: number };
+  const size = statSync(path).size;
+  return (code === "BTREE_CORRUPT" && offset !== undefined && offset >= size) || (code === "BTREE_NO_HEADER" && size < HEADERS_BYTES);
 }
 
 /** One generation of a group's file, and who reads it. */
