@@ -1,5 +1,7 @@
 // Where map and reduce functions run: threads and view-server processes, made (and their modules loaded) when they are first needed.
 
+import { availableParallelism } from "node:os";
+
 import type { Mapper } from "../mapping/mapper.js";
 import { ThreadMapper } from "../mapping/thread-mapper.js";
 import { ThreadPool } from "../mapping/thread-pool.js";
@@ -9,23 +11,39 @@ import type { JsReduceRunner } from "../reducers/index.js";
 export interface RuntimeOptions {
   /** `threads`: in this process, for functions that are trusted not to break it. `processes`: in view servers. */
   readonly mapIn: "threads" | "processes";
-  /** Command line of a view server; our own when absent. */
-  readonly server: string | undefined;
-  readonly threads: number;
-  readonly timeoutMs: number;
-  readonly heapMb: number;
-  readonly memoryMb: number;
+  /** Command line of a view server. Default: our own. */
+  readonly server?: string | undefined;
+  /** Threads, or view servers. Default: the number of cores, at most 8. */
+  readonly threads?: number;
+  /** A document or reduce call may take this long, in milliseconds. Default 5000. */
+  readonly timeoutMs?: number;
+  /** JavaScript heap of a thread or view server, in MiB. Default 512. */
+  readonly heapMb?: number;
+  /** Memory that mapping one document may take in all, in MiB. Default 1024. */
+  readonly memoryMb?: number;
   /** Whether our own view server answers just as CouchDB's does. Default false. */
   readonly strict?: boolean;
 }
 
+type CompleteOptions = Required<Omit<RuntimeOptions, "server">> & { readonly server: string | undefined };
+
+const THREADS_MAX = 8;
+
 export class MappingRuntime {
-  readonly #options: RuntimeOptions;
+  readonly #options: CompleteOptions;
   #threads: ThreadPool | undefined;
   #mapper: Promise<Mapper> | undefined;
 
   constructor(options: RuntimeOptions) {
-    this.#options = options;
+    this.#options = {
+      mapIn: options.mapIn,
+      server: options.server,
+      threads: options.threads ?? Math.min(availableParallelism(), THREADS_MAX),
+      timeoutMs: options.timeoutMs ?? 5000,
+      heapMb: options.heapMb ?? 512,
+      memoryMb: options.memoryMb ?? 1024,
+      strict: options.strict ?? false,
+    };
   }
 
   get threads(): ThreadPool {
@@ -77,7 +95,7 @@ export class MappingRuntime {
 
   async #processes(): Promise<Mapper> {
     const { ProcessMapper, ServerPool, ownServer, parseServerCommand } = await import("../mapping/processes.js");
-    const { server, threads, timeoutMs, heapMb, memoryMb, strict = false } = this.#options;
+    const { server, threads, timeoutMs, heapMb, memoryMb, strict } = this.#options;
     const command = server === undefined ? ownServer(heapMb, strict) : parseServerCommand(server);
     return new ProcessMapper(this.threads, new ServerPool(command, threads, { timeoutMs, memoryMb }));
   }

@@ -7,10 +7,15 @@ import { afterAll, describe, expect, test } from "@jest/globals";
 
 import { parseViewBody, parseViewQuery, resolveViewQuery } from "../../indexer/query/index.js";
 import { ViewIndex } from "../../indexer/view-index.js";
+import { MappingRuntime } from "../../indexer/views/runtime.js";
 import { goldenViewCases, sameAnswer, type GoldenQuery } from "../helpers/golden.js";
 import { removeTempDirs, tempDir } from "../helpers/temp-dir.js";
 
 removeTempDirs();
+
+// Threads are slow to start: all cases share them.
+const runtime = new MappingRuntime({ mapIn: "threads", threads: 1 });
+afterAll(() => runtime.close());
 
 interface Reply {
   readonly status: number;
@@ -58,7 +63,7 @@ describe("answers as CouchDB gave them", () => {
     const feed = join(dir, "feed.ndjson");
     writeFileSync(feed, "");
     const wrong: string[] = [];
-    const index = await ViewIndex.open({ dir: join(dir, "index"), source: `changes:${feed}`, mapIn: "threads", threads: 1 });
+    const index = await ViewIndex.open({ dir: join(dir, "index"), source: `changes:${feed}`, runtime });
     try {
       for (const step of steps) {
         appendFileSync(feed, step.changes.map((row) => `${JSON.stringify(row)}\n`).join(""));
