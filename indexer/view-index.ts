@@ -27,15 +27,14 @@ import type { DocumentError } from "./views/error-entry.js";
 import { GroupIndex, reducersOfGroup } from "./views/group-index.js";
 import { groupInfo } from "./views/group-info.js";
 import { ERRORS_TREE, viewTreeName } from "./views/group-reducers.js";
+import { IndexDirectory } from "./views/index-directory.js";
 import { LaterSyncs } from "./views/later-syncs.js";
 import { DirectoryLock } from "./views/lock.js";
 import {
   EMPTY_MANIFEST,
   MANIFEST_FILE,
   indexFileName,
-  manifestStamp,
   readManifest,
-  writeManifest,
   type Manifest,
 } from "./views/manifest.js";
 import { countPending } from "./views/pending.js";
@@ -76,24 +75,19 @@ export class ViewIndex {
   readonly #runtime: MappingRuntime;
   readonly #cache: NodeCache;
   readonly #documents: DocumentCache;
-  readonly #designs = new Designs();
-  readonly #groups = new Map<string, Promise<GroupIndex>>();
+  readonly #directory: IndexDirectory;
+  readonly #designs: Designs;
   readonly #scheduler: UpdateScheduler;
   readonly #check: CompileCheck;
   readonly #source: BoundSource;
   readonly #closing = new AbortController();
   readonly #compactions: Compactions;
-  /** Groups that were replaced and are still read. */
-  readonly #retired = new Set<GroupIndex>();
-  #manifestStamp: string | undefined;
-  #manifest: Manifest;
   #followsDesigns = false;
   #progress: UpdateProgress | undefined;
   #run: Pick<UpdateRun, "signal" | "onProgress"> = { signal: undefined, onProgress: undefined };
   #counts: UpdateCounts | undefined;
   #updateBegan: number | undefined;
   #closed = false;
-  /** The source as it will be recorded. */
   /** The topmost folder that was made for this index. */
   #made: string | undefined;
   /** Its first build met input that it could do nothing with: nothing of the index is to remain. */
@@ -102,42 +96,47 @@ export class ViewIndex {
   #designsStamp: string | undefined;
   readonly #stamps = new WeakMap<GroupIndex, string>();
   #nextStamp: Promise<string | undefined> | undefined;
-  readonly #settled = new WeakMap<Promise<GroupIndex>, GroupIndex>();
   readonly #waiting = new WeakMap<GroupIndex, number>();
   readonly #syncs: LaterSyncs;
-  /** With `readOnly`: which of the writer's files the open groups are. */
-  readonly #instances = new Map<string, string>();
 
   private constructor(options: ResolvedOptions, lock: DirectoryLock | undefined, manifest: Manifest) {
     this.#options = options;
     this.#lock = lock;
-    this.#manifest = manifest;
     this.#runtime = options.runtime ?? new MappingRuntime(options);
     this.#check = new CompileCheck(() => this.#runtime.threads);
     this.#cache = new NodeCache(options.cacheBytes);
     this.#documents = new DocumentCache(options.documentCacheBytes);
+    this.#directory = new IndexDirectory(options, manifest, (spec, generation, unrecorded) =>
+      GroupIndex.open({
+        dir: options.dir,
+        spec,
+        generation,
+        unrecorded,
+        mode: options.readOnly ? "read" : "write",
+        cache: this.#cache,
+        limits: options.reduceLimits,
+        strict: options.strict,
+        js: (config) => this.#runtime.reducer(config),
+        onWarning: options.onWarning,
+      }),
+    );
+    this.#designs = this.#directory.designs;
     this.#compactions = new Compactions({
       dir: options.dir,
       cache: this.#cache,
-      generation: (signature) => this.#generation(signature),
+      generation: (signature) => this.#directory.generation(signature),
       publish: (signature, generation) => {
-        const before = this.#manifest;
-        try {
-          this.#saveManifest({ ...before, groups: { ...before.groups, [signature]: { generation } } });
-        } catch (error) {
-          this.#manifest = before;
-          throw error;
-        }
+        this.#directory.publish(signature, generation);
       },
       onWarning: options.onWarning,
     });
     this.#source = new BoundSource(options, {
-      recorded: () => this.#manifest.source,
+      recorded: () => this.#directory.manifest.source,
       forget: () => {
-        this.#removeIndexes();
+        this.#directory.removeIndexes();
       },
       record: (source) => {
-        this.#saveManifest({ ...this.#manifest, source });
+        this.#directory.save({ source });
       },
     });
     this.#scheduler = new UpdateScheduler((groups) => this.#updateGroups(groups, false));
@@ -173,13 +172,13 @@ export class ViewIndex {
   async update(options: UpdateOptions = {}): Promise<UpdateCounts> {
     this.#requireOpen();
     await this.#refreshDesigns();
-    const groups = await this.#openGroups(await this.#usable(options.designDocuments));
+    const groups = await this.#directory.open(await this.#usable(options.designDocuments));
     return this.#scheduler.exclusive(async () => {
       this.#run = { signal: this.#signal(options.signal), onProgress: options.onProgress };
       this.#stillborn = false;
       try {
         await this.#updateGroups(groups, true);
-        this.#saveManifest({ ...this.#manifest, source: this.#source.record });
+        this.#directory.save({ source: this.#source.record });
         return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
       } catch (error) {
         this.#stillborn = BAD_INPUT.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
@@ -194,7 +193,7 @@ export class ViewIndex {
   async follow(options: UpdateOptions & { readonly signal: AbortSignal }): Promise<UpdateCounts> {
     this.#requireOpen();
     await this.update(options);
-    const groups = await this.#openGroups(await this.#usable(options.designDocuments));
+    const groups = await this.#directory.open(await this.#usable(options.designDocuments));
     const stop = this.#signal(options.signal);
     for (;;) {
       const counts = await this.#scheduler.exclusive(async (wanted) => {
@@ -241,7 +240,7 @@ export class ViewIndex {
    */
   async findView(designDocument: string, view: string): Promise<FoundView> {
     this.#requireOpen();
-    if (this.#options.readOnly) await this.#followManifest();
+    if (this.#options.readOnly) await this.#directory.follow();
     const stamp = await this.#stampSoon();
     if (stamp === undefined || stamp !== this.#designsStamp) await this.#refreshDesigns(stamp);
     return { ...this.knownView(designDocument, view), stamp };
@@ -278,8 +277,8 @@ export class ViewIndex {
   /** The same for callers that must know what the answer comes from before they read it, and that always say when they are done. */
   async prepare(found: FoundView, query: ResolvedQuery, options: PrepareOptions = {}): Promise<PreparedQuery> {
     const began = query.explain ? performance.now() : 0;
-    if (options.place) await this.#followTo(options.place);
-    const group = this.#openNow(found.design) ?? (await this.#openFound(found.design));
+    if (options.place) await this.#directory.followTo(options.place);
+    const group = this.#directory.openNow(found.design) ?? (await this.#openFound(found.design));
     if (this.#options.readOnly) {
       if (options.place === undefined || options.place.commit > group.store.commitNumber) group.store.refresh();
     } else if (query.update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
@@ -317,51 +316,17 @@ export class ViewIndex {
 
   /** Sees to a found view's group as a query with this `update` would, and tells where it is. */
   async place(found: FoundView, update: true | false | "lazy"): Promise<GroupPlace> {
-    const group = this.#openNow(found.design) ?? (await this.#openFound(found.design));
+    const group = this.#directory.openNow(found.design) ?? (await this.#openFound(found.design));
     if (update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
     else if (update === "lazy") this.#freshenLater(group);
     const { signature } = found.design.group;
     const { store } = group;
-    return { signature, generation: this.#generation(signature), commit: store.commitNumber, instance: instanceOf(store), stamp: found.stamp };
+    return { signature, generation: this.#directory.generation(signature), commit: store.commitNumber, instance: instanceOf(store), stamp: found.stamp };
   }
 
   /** Only with `readOnly`: takes up what another process wrote into the manifest. */
-  async reload(): Promise<void> {
-    const manifest = readManifest(this.#options.dir);
-    if (!this.#options.readOnly || !manifest) return;
-    const before = this.#manifest;
-    this.#manifest = manifest;
-    this.#designs.reload(manifest);
-    for (const [signature, opening] of this.#groups) {
-      if (manifest.groups[signature]?.generation === before.groups[signature]?.generation) continue;
-      await this.#drop(signature, opening);
-    }
-  }
-
-  /** Another file may have taken the place of the one that is open here. */
-  async #followTo({ signature, generation, instance }: GroupPlace): Promise<void> {
-    if (generation !== this.#generation(signature)) await this.reload();
-    const open = this.#groups.get(signature);
-    if (open && this.#instances.get(signature) !== instance) await this.#drop(signature, open);
-    this.#instances.set(signature, instance);
-  }
-
-  /** Answers that are half read hold the file; the next query opens it anew. */
-  async #drop(signature: string, opening: Promise<GroupIndex>): Promise<void> {
-    this.#groups.delete(signature);
-    const group = await opening.catch(() => undefined);
-    if (!group) return;
-    this.#retired.add(group);
-    group.retire().then(() => this.#retired.delete(group), () => undefined);
-  }
-
-  /** Only with `readOnly`: another process may have put a compacted file in the place of one. */
-  async #followManifest(): Promise<void> {
-    if (!this.#options.readOnly) return;
-    const stamp = manifestStamp(this.#options.dir);
-    if (stamp === this.#manifestStamp) return;
-    await this.reload();
-    this.#manifestStamp = stamp;
+  reload(): Promise<void> {
+    return this.#directory.reload();
   }
 
   /** Raw JSON of documents of the source, undefined where missing. */
@@ -378,12 +343,12 @@ export class ViewIndex {
   /** The documents that failed to map, by design document, in id order. */
   async *errors(designDocument?: string): AsyncGenerator<DocumentError & { readonly designDocument: string }> {
     this.#requireOpen();
-    await this.#followManifest();
+    await this.#directory.follow();
     const designs =
       designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
     for (const design of designs) {
-      if (!this.#hasFile(design)) continue;
-      const [group] = await this.#openGroups([design]);
+      if (!this.#directory.holds(design)) continue;
+      const [group] = await this.#directory.open([design]);
       const release = group?.hold();
       const snapshot = group?.store.snapshot();
       try {
@@ -403,20 +368,20 @@ export class ViewIndex {
   async info(options: { readonly look?: boolean } = {}): Promise<IndexInfo> {
     this.#requireOpen();
     if (options.look === true) await this.#refreshDesigns(this.#source.opened?.stamp?.());
-    await this.#followManifest();
+    await this.#directory.follow();
     const groups: GroupInfo[] = [];
     const refused: { designDocument: string; reason: string }[] = [];
     for (const [id, { design }] of this.#designs.entries()) {
       if (design instanceof IndexerError) refused.push({ designDocument: id, reason: design.message });
       else groups.push(await this.#groupInfo(design));
     }
-    return { dir: this.#options.dir, source: this.#manifest.source, groups, refused };
+    return { dir: this.#options.dir, source: this.#directory.manifest.source, groups, refused };
   }
 
   /** Design documents that can be indexed, and the signatures of their groups. */
   async signatures(): Promise<Map<string, string>> {
     this.#requireOpen();
-    await this.#followManifest();
+    await this.#directory.follow();
     return new Map([...this.#designs.valid()].map(({ id, group }) => [id, group.signature]));
   }
 
@@ -442,7 +407,7 @@ export class ViewIndex {
     if (this.#options.readOnly) throw new TypeError("an index that was opened with readOnly cannot be compacted");
     const designs = designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
     const done: GroupCompaction[] = [];
-    for (const group of await this.#openGroups(designs.filter((design) => this.#hasFile(design)))) {
+    for (const group of await this.#directory.open(designs.filter((design) => this.#directory.holds(design)))) {
       this.#requireOpen();
       if (group.state.seq !== null) done.push(await this.#compactions.run(group, options));
     }
@@ -458,21 +423,21 @@ export class ViewIndex {
    */
   async verify(designDocument?: string, options: VerifyOptions = {}): Promise<GroupVerification[]> {
     this.#requireOpen();
-    await this.#followManifest();
+    await this.#directory.follow();
     const designs = designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
-    const groups = new Map(designs.filter((design) => this.#hasFile(design)).map(({ group }) => [group.signature, group]));
+    const groups = new Map(designs.filter((design) => this.#directory.holds(design)).map(({ group }) => [group.signature, group]));
     const { dir, reduceLimits: limits, strict } = this.#options;
     const done: GroupVerification[] = [];
     for (const [signature, spec] of groups) {
       const js = this.#runtime.reducer.bind(this.#runtime);
       const { byName } = reducersOfGroup({ spec, limits, strict, js });
       for (;;) {
-        const generation = this.#generation(signature);
+        const generation = this.#directory.generation(signature);
         const file = join(dir, indexFileName(signature, generation));
         const report = await verifyGroup({ ...options, path: file, spec, reducers: byName });
-        await this.#followManifest();
+        await this.#directory.follow();
         // A compaction may have taken the file away meanwhile.
-        if (report.faults.length > 0 && this.#generation(signature) !== generation) continue;
+        if (report.faults.length > 0 && this.#directory.generation(signature) !== generation) continue;
         done.push({ signature, file, ...report });
         break;
       }
@@ -493,13 +458,12 @@ export class ViewIndex {
         removed.push(name);
         if (options.dryRun) continue;
         await this.#compactions.stop(signature);
-        const open = this.#groups.get(signature);
-        if (open) await this.#drop(signature, open);
+        await this.#directory.drop(signature);
         rmSync(join(this.#options.dir, name), { recursive: true, force: true });
       }
       if (!options.dryRun && removed.length > 0) {
-        const groups = Object.fromEntries(Object.entries(this.#manifest.groups).filter(([s]) => used.has(s)));
-        this.#saveManifest({ ...this.#manifest, groups });
+        const groups = Object.fromEntries(Object.entries(this.#directory.manifest.groups).filter(([s]) => used.has(s)));
+        this.#directory.save({ groups });
       }
       return removed;
     });
@@ -509,7 +473,7 @@ export class ViewIndex {
   async pending(designDocument: string): Promise<number> {
     const design = this.#designs.require(designDocument);
     const source = await this.#source.require();
-    const seq = this.#hasFile(design) ? (await this.#openFound(design)).state.seq : null;
+    const seq = this.#directory.holds(design) ? (await this.#openFound(design)).state.seq : null;
     return countPending(source, seq ?? undefined);
   }
 
@@ -521,14 +485,12 @@ export class ViewIndex {
     await this.#compactions.stop();
     await this.#scheduler.idle();
     await this.#syncs.finish();
-    for (const group of this.#groups.values()) await group.then((open) => open.close(), () => undefined);
-    this.#groups.clear();
-    for (const group of this.#retired) await group.close();
+    await this.#directory.closeGroups();
     await this.#compactions.settled();
     if (!this.#options.runtime) await this.#runtime.close();
     await this.#source.close();
     if (this.#stillborn) {
-      this.#removeIndexes();
+      this.#directory.removeIndexes();
       rmSync(join(this.#options.dir, MANIFEST_FILE), { force: true });
     }
     await this.#lock?.release();
@@ -541,7 +503,6 @@ export class ViewIndex {
 
   async #start(): Promise<void> {
     const { options } = { options: this.#options };
-    this.#designs.load(this.#manifest);
     const given = options.designDocuments.map((document) => this.#designs.give(document));
     this.#followsDesigns = options.designDocumentsFromSource ?? !this.#designs.given;
     if (options.readOnly || options.offline) {
@@ -550,8 +511,8 @@ export class ViewIndex {
     }
     // What is wrong with the design documents is said before anything is written.
     for (const design of given) await this.#requireCompiled(design);
-    if (options.source !== undefined || this.#manifest.source !== undefined) await this.#source.require();
-    if (options.designDocuments.length > 0) this.#saveManifest(this.#manifest);
+    if (options.source !== undefined || this.#directory.manifest.source !== undefined) await this.#source.require();
+    if (options.designDocuments.length > 0) this.#directory.save();
   }
 
   /** True when this index made its directory, and nothing in it would save the next build any work. */
@@ -590,33 +551,17 @@ export class ViewIndex {
     return signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
   }
 
-  #removeIndexes(): void {
-    for (const name of readdirSync(this.#options.dir))
-      if (/\.(vmx|runs)$/.test(name)) rmSync(join(this.#options.dir, name), { recursive: true, force: true });
-    this.#manifest = { ...this.#manifest, groups: {} };
-  }
-
   /** @param stamp - the source's, taken before; where it is the one of the last time there is nothing to look for. */
   async #refreshDesigns(stamp?: string): Promise<void> {
     if (!this.#followsDesigns || (stamp !== undefined && stamp === this.#designsStamp)) return;
     const source = await this.#source.require();
-    if (this.#designs.follow(await source.designDocuments())) this.#saveManifest(this.#manifest);
+    if (this.#designs.follow(await source.designDocuments())) this.#directory.save();
     this.#designsStamp = stamp;
   }
 
   async #openFound(design: DesignDocument): Promise<GroupIndex> {
     await this.#requireCompiled(design);
-    const [group] = await this.#openGroups([design]);
-    if (!group) throw new Error("viewmill bug: a design document without a group");
-    const opening = this.#groups.get(design.group.signature);
-    if (opening) this.#settled.set(opening, group);
-    return group;
-  }
-
-  /** The group, if it was opened by a query before: most of them need not wait. */
-  #openNow(design: DesignDocument): GroupIndex | undefined {
-    const opening = this.#groups.get(design.group.signature);
-    return opening && this.#settled.get(opening);
+    return this.#directory.openOne(design);
   }
 
   /** One look at the source for all who ask in this turn of the event loop, after they have asked. */
@@ -653,75 +598,9 @@ export class ViewIndex {
     });
   }
 
-  #saveManifest(manifest: Manifest): void {
-    if (this.#options.readOnly) return;
-    const designs = Object.fromEntries(
-      [...this.#designs.entries()].map(([id, { json, origin, design }]) => [
-        id,
-        { json, origin, signature: design instanceof IndexerError ? "" : design.group.signature },
-      ]),
-    );
-    const next = { ...manifest, designs };
-    if (JSON.stringify(next) === JSON.stringify(this.#manifest)) return;
-    this.#manifest = next;
-    writeManifest(this.#options.dir, next);
-  }
-
   async #requireCompiled(design: DesignDocument): Promise<void> {
     // A foreign server knows best; and who only reads is not the first to see it.
     if (this.#options.server === undefined && !this.#options.readOnly) await this.#check.require(design);
-  }
-
-  #generation(signature: string): number {
-    return this.#manifest.groups[signature]?.generation ?? 1;
-  }
-
-  #hasFile(design: DesignDocument): boolean {
-    return this.#groups.has(design.group.signature) || this.#manifest.groups[design.group.signature] !== undefined;
-  }
-
-  async #openGroups(designs: readonly DesignDocument[]): Promise<GroupIndex[]> {
-    const bySignature = new Map(designs.map((design) => [design.group.signature, design]));
-    const open: GroupIndex[] = [];
-    for (const [signature, design] of bySignature) {
-      let group = this.#groups.get(signature);
-      if (!group) {
-        group = this.#openGroup(design);
-        this.#groups.set(signature, group);
-        group.catch(() => this.#groups.delete(signature));
-      }
-      open.push(await group);
-    }
-    return open;
-  }
-
-  async #openGroup(design: DesignDocument): Promise<GroupIndex> {
-    const { signature } = design.group;
-    const { dir, readOnly, reduceLimits, strict } = this.#options;
-    const generation = this.#generation(signature);
-    let group: GroupIndex;
-    try {
-      group = await GroupIndex.open({
-        dir,
-        spec: design.group,
-        generation,
-        unrecorded: this.#manifest.groups[signature] === undefined,
-        mode: readOnly ? "read" : "write",
-        cache: this.#cache,
-        limits: reduceLimits,
-        strict,
-        js: (config) => this.#runtime.reducer(config),
-        onWarning: this.#options.onWarning,
-      });
-    } catch (error) {
-      // Another process may have compacted the file since the manifest was read.
-      await this.#followManifest();
-      if (this.#generation(signature) === generation) throw error;
-      return this.#openGroup(design);
-    }
-    if (!readOnly)
-      this.#saveManifest({ ...this.#manifest, groups: { ...this.#manifest.groups, [signature]: { generation } } });
-    return group;
   }
 
   async #updater(): Promise<Updater> {
@@ -732,7 +611,7 @@ export class ViewIndex {
       source,
       sourceId: this.#source.record?.identity.id ?? "",
       sourceLabel: this.#source.record?.identity.label ?? "",
-      idField: this.#manifest.source?.idField ?? o.idField,
+      idField: this.#directory.manifest.source?.idField ?? o.idField,
       lineBytesMax: o.lineBytesMax,
       threads: this.#runtime.threads,
       mapper: await this.#runtime.mapper(),
@@ -773,7 +652,7 @@ export class ViewIndex {
 
   async #groupInfo(design: DesignDocument): Promise<GroupInfo> {
     const { signature } = design.group;
-    const [group] = this.#hasFile(design) ? await this.#openGroups([design]) : [];
+    const [group] = this.#directory.holds(design) ? await this.#directory.open([design]) : [];
     if (group && this.#options.readOnly) group.store.refresh();
     const updaterRunning = this.#scheduler.isRunning(signature);
     return groupInfo(design, group, {

@@ -50,9 +50,13 @@ export class BoundSource {
     const recorded = this.#host.recorded();
     const spec = options.source ?? recorded?.spec;
     if (spec === undefined)
-      throw new IndexerError("SOURCE_USAGE", `${options.dir} was built from no named source: give one (--source)`);
+      throw new IndexerError(
+        "SOURCE_USAGE",
+        `${options.dir} was built from no named source: give one (--source)`,
+      );
     const append = options.append || (options.source === undefined && (recorded?.append ?? false));
-    const idField = options.source === undefined ? (recorded?.idField ?? options.idField) : options.idField;
+    const idField =
+      options.source === undefined ? (recorded?.idField ?? options.idField) : options.idField;
     const source =
       typeof spec === "string"
         ? await openSource(spec, {
@@ -74,7 +78,12 @@ export class BoundSource {
       this.#host.forget();
     }
     this.#opened = source;
-    this.#record = { spec: typeof spec === "string" ? recordedSpec(spec) : "", identity, append, idField };
+    this.#record = {
+      spec: typeof spec === "string" ? recordedSpec(spec) : "",
+      identity,
+      append,
+      idField,
+    };
     // Another file in the place of the recorded one is recorded when it has proved readable.
     if (!options.readOnly && recorded?.identity.id !== identity.id) this.#host.record(this.#record);
     return source;

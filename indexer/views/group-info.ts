@@ -16,7 +16,11 @@ export type GroupActivity = Pick<
 >;
 
 /** @param group - undefined when nothing was built yet. */
-export function groupInfo(design: DesignDocument, group: GroupIndex | undefined, activity: GroupActivity): GroupInfo {
+export function groupInfo(
+  design: DesignDocument,
+  group: GroupIndex | undefined,
+  activity: GroupActivity,
+): GroupInfo {
   const { signature, language, trees } = design.group;
   const nothing = {
     designDocument: design.id,
@@ -41,7 +45,9 @@ export function groupInfo(design: DesignDocument, group: GroupIndex | undefined,
     const rows = Object.fromEntries(
       trees.flatMap((tree) => {
         const { count } = snapshot.tree(viewTreeName(tree.number));
-        return [...tree.mapOnly, ...tree.reduces.map((r) => r.name)].map((name) => [name, count] as const);
+        return [...tree.mapOnly, ...tree.reduces.map((r) => r.name)].map(
+          (name) => [name, count] as const,
+        );
       }),
     );
     return {

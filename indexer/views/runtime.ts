@@ -25,7 +25,9 @@ export interface RuntimeOptions {
   readonly strict?: boolean;
 }
 
-type CompleteOptions = Required<Omit<RuntimeOptions, "server">> & { readonly server: string | undefined };
+type CompleteOptions = Required<Omit<RuntimeOptions, "server">> & {
+  readonly server: string | undefined;
+};
 
 const THREADS_MAX = 8;
 
@@ -72,10 +74,14 @@ export class MappingRuntime {
       (made ??= this.mapper().then((mapper) => mapper.reducer(config)));
     return {
       reduce: async (sources, rows) => (await runner()).reduce(sources, rows),
-      rereduce: async (source, values, context) => (await runner()).rereduce(source, values, context),
+      rereduce: async (source, values, context) =>
+        (await runner()).rereduce(source, values, context),
       reduceBatch: async (sources, rows) => {
         const js = await runner();
-        return js.reduceBatch?.(sources, rows) ?? Promise.all(rows.map((input) => js.reduce(sources, input)));
+        return (
+          js.reduceBatch?.(sources, rows) ??
+          Promise.all(rows.map((input) => js.reduce(sources, input)))
+        );
       },
       rereduceBatch: async (source, values, context) => {
         const js = await runner();
@@ -94,9 +100,13 @@ export class MappingRuntime {
   }
 
   async #processes(): Promise<Mapper> {
-    const { ProcessMapper, ServerPool, ownServer, parseServerCommand } = await import("../mapping/processes.js");
+    const { ProcessMapper, ServerPool, ownServer, parseServerCommand } =
+      await import("../mapping/processes.js");
     const { server, threads, timeoutMs, heapMb, memoryMb, strict } = this.#options;
     const command = server === undefined ? ownServer(heapMb, strict) : parseServerCommand(server);
-    return new ProcessMapper(this.threads, new ServerPool(command, threads, { timeoutMs, memoryMb }));
+    return new ProcessMapper(
+      this.threads,
+      new ServerPool(command, threads, { timeoutMs, memoryMb }),
+    );
   }
 }

@@ -27,10 +27,18 @@ async function ask(index: ViewIndex, query: GoldenQuery): Promise<Reply> {
     const parameters = [...new URLSearchParams(query.query)];
     const body = query.body === undefined ? undefined : parseViewBody(JSON.stringify(query.body));
     const found = await index.findView(query.ddoc, query.view);
-    const answer = await index.run(found, resolveViewQuery(parseViewQuery(parameters, body), found.shape));
+    const answer = await index.run(
+      found,
+      resolveViewQuery(parseViewQuery(parameters, body), found.shape),
+    );
     return { status: 200, body: await answer.object() };
   } catch (error) {
-    const { status, error: name, reason, details } = error as {
+    const {
+      status,
+      error: name,
+      reason,
+      details,
+    } = error as {
       status?: number;
       error?: string;
       reason?: string;
@@ -63,7 +71,11 @@ describe("answers as CouchDB gave them", () => {
     const feed = join(dir, "feed.ndjson");
     writeFileSync(feed, "");
     const wrong: string[] = [];
-    const index = await ViewIndex.open({ dir: join(dir, "index"), source: `changes:${feed}`, runtime });
+    const index = await ViewIndex.open({
+      dir: join(dir, "index"),
+      source: `changes:${feed}`,
+      runtime,
+    });
     try {
       for (const step of steps) {
         appendFileSync(feed, step.changes.map((row) => `${JSON.stringify(row)}\n`).join(""));

@@ -1,0 +1,195 @@
+// The index directory as it is open: its manifest, its design documents, and the groups' files, each opened once and shared. A reader
+// follows what the writer puts into the manifest; a file that was replaced stays open while an answer is read from it.
+
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+
+import { IndexerError } from "../errors.js";
+import type { ResolvedOptions } from "../options.js";
+import type { GroupPlace } from "../view-index-types.js";
+import type { DesignDocument, ViewGroupSpec } from "./design-document.js";
+import { Designs } from "./designs.js";
+import type { GroupIndex } from "./group-index.js";
+import { manifestStamp, readManifest, writeManifest, type Manifest } from "./manifest.js";
+
+/** Opens a group's file. `unrecorded`: the manifest does not know of it, so nothing in it can be of use. */
+export type OpenGroup = (
+  spec: ViewGroupSpec,
+  generation: number,
+  unrecorded: boolean,
+) => Promise<GroupIndex>;
+
+export class IndexDirectory {
+  readonly designs = new Designs();
+  readonly #dir: string;
+  readonly #readOnly: boolean;
+  readonly #openGroup: OpenGroup;
+  readonly #groups = new Map<string, Promise<GroupIndex>>();
+  readonly #settled = new WeakMap<Promise<GroupIndex>, GroupIndex>();
+  /** Groups that were replaced and are still read. */
+  readonly #retired = new Set<GroupIndex>();
+  /** With `readOnly`: which of the writer's files the open groups are. */
+  readonly #instances = new Map<string, string>();
+  #manifest: Manifest;
+  #stamp: string | undefined;
+
+  constructor(options: ResolvedOptions, manifest: Manifest, openGroup: OpenGroup) {
+    this.#dir = options.dir;
+    this.#readOnly = options.readOnly;
+    this.#manifest = manifest;
+    this.#openGroup = openGroup;
+    this.designs.load(manifest);
+  }
+
+  get manifest(): Manifest {
+    return this.#manifest;
+  }
+
+  /** Writes the manifest with these changes, and the design documents as they are known now; nothing when nothing changed. */
+  save(changes: Partial<Pick<Manifest, "source" | "groups">> = {}): void {
+    if (this.#readOnly) return;
+    const designs = Object.fromEntries(
+      [...this.designs.entries()].map(([id, { json, origin, design }]) => [
+        id,
+        { json, origin, signature: design instanceof IndexerError ? "" : design.group.signature },
+      ]),
+    );
+    const next = { ...this.#manifest, ...changes, designs };
+    if (JSON.stringify(next) === JSON.stringify(this.#manifest)) return;
+    this.#manifest = next;
+    writeManifest(this.#dir, next);
+  }
+
+  /** Makes another generation of a group's file the current one; when that fails the old one stays. */
+  publish(signature: string, generation: number): void {
+    const before = this.#manifest;
+    try {
+      this.save({ groups: { ...before.groups, [signature]: { generation } } });
+    } catch (error) {
+      this.#manifest = before;
+      throw error;
+    }
+  }
+
+  generation(signature: string): number {
+    return this.#manifest.groups[signature]?.generation ?? 1;
+  }
+
+  /** Whether anything was built for the design document. */
+  holds({ group }: DesignDocument): boolean {
+    return (
+      this.#groups.has(group.signature) || this.#manifest.groups[group.signature] !== undefined
+    );
+  }
+
+  /** The groups of the design documents, opened; identical ones share one. */
+  async open(designs: readonly DesignDocument[]): Promise<GroupIndex[]> {
+    const bySignature = new Map(designs.map(({ group }) => [group.signature, group]));
+    const open: GroupIndex[] = [];
+    for (const [signature, spec] of bySignature) {
+      let opening = this.#groups.get(signature);
+      if (!opening) {
+        opening = this.#openAnew(spec);
+        this.#groups.set(signature, opening);
+        opening.catch(() => this.#groups.delete(signature));
+      }
+      const group = await opening;
+      this.#settled.set(opening, group);
+      open.push(group);
+    }
+    return open;
+  }
+
+  async openOne(design: DesignDocument): Promise<GroupIndex> {
+    const [group] = await this.open([design]);
+    if (!group) throw new Error("viewmill bug: a design document without a group");
+    return group;
+  }
+
+  /** The group, if it is open already: most queries need not wait. */
+  openNow({ group }: DesignDocument): GroupIndex | undefined {
+    const opening = this.#groups.get(group.signature);
+    return opening && this.#settled.get(opening);
+  }
+
+  /** Only with `readOnly`: takes up what another process wrote into the manifest. */
+  async reload(): Promise<void> {
+    const manifest = readManifest(this.#dir);
+    if (!this.#readOnly || !manifest) return;
+    const before = this.#manifest;
+    this.#manifest = manifest;
+    this.designs.reload(manifest);
+    for (const signature of [...this.#groups.keys()]) {
+      if (manifest.groups[signature]?.generation === before.groups[signature]?.generation) continue;
+      await this.drop(signature);
+    }
+  }
+
+  /** Only with `readOnly`: another process may have put a compacted file in the place of one. */
+  async follow(): Promise<void> {
+    if (!this.#readOnly) return;
+    const stamp = manifestStamp(this.#dir);
+    if (stamp === this.#stamp) return;
+    await this.reload();
+    this.#stamp = stamp;
+  }
+
+  /** Another file may have taken the place of the one that is open here. */
+  async followTo({ signature, generation, instance }: GroupPlace): Promise<void> {
+    if (generation !== this.generation(signature)) await this.reload();
+    if (this.#instances.get(signature) !== instance) await this.drop(signature);
+    this.#instances.set(signature, instance);
+  }
+
+  /** Answers that are half read hold the file; the next query opens it anew. */
+  async drop(signature: string): Promise<void> {
+    const opening = this.#groups.get(signature);
+    if (!opening) return;
+    this.#groups.delete(signature);
+    const group = await opening.catch(() => undefined);
+    if (!group) return;
+    this.#retired.add(group);
+    group.retire().then(
+      () => this.#retired.delete(group),
+      () => undefined,
+    );
+  }
+
+  /** Removes every index file and unfinished build. */
+  removeIndexes(): void {
+    for (const name of readdirSync(this.#dir))
+      if (/\.(vmx|runs)$/.test(name))
+        rmSync(join(this.#dir, name), { recursive: true, force: true });
+    this.#manifest = { ...this.#manifest, groups: {} };
+  }
+
+  async closeGroups(): Promise<void> {
+    for (const opening of this.#groups.values())
+      await opening.then(
+        (group) => group.close(),
+        () => undefined,
+      );
+    this.#groups.clear();
+    for (const group of this.#retired) await group.close();
+  }
+
+  async #openAnew(spec: ViewGroupSpec): Promise<GroupIndex> {
+    const { signature } = spec;
+    const generation = this.generation(signature);
+    let group: GroupIndex;
+    try {
+      group = await this.#openGroup(
+        spec,
+        generation,
+        this.#manifest.groups[signature] === undefined,
+      );
+    } catch (error) {
+      // Another process may have compacted the file since the manifest was read.
+      await this.follow();
+      if (this.generation(signature) === generation) throw error;
+      return this.#openAnew(spec);
+    }
+    this.save({ groups: { ...this.#manifest.groups, [signature]: { generation } } });
+    return group;
+  }
+}
