@@ -192,6 +192,11 @@ export class ViewIndex {
   /** Keeps up with a live feed until the signal fires. */
   async follow(options: UpdateOptions & { readonly signal: AbortSignal }): Promise<UpdateCounts> {
     this.#requireOpen();
+    if ((await this.#source.require()).snapshot)
+      throw new IndexerError(
+        "SOURCE_USAGE",
+        `${this.#source.record?.identity.label ?? "the source"} is a snapshot of documents and cannot be followed. Use --append if it only grows, or build again when it changed.`,
+      );
     await this.update(options);
     const groups = await this.#directory.open(await this.#usable(options.designDocuments));
     const stop = this.#signal(options.signal);
