@@ -104,6 +104,9 @@ export class ThreadPool {
       resourceLimits: { maxOldGenerationSizeMb: options.heapMb ?? 512 },
       env: {},
     });
+    // Told to nobody in particular: the answer to a task that was given up meanwhile, or the end of an idle thread. Whoever waits for a
+    // task is told its own failure; without a listener these would end the process.
+    this.#pool.on("error", () => undefined);
   }
 
   prepare(task: PrepareTask, signal?: AbortSignal): Promise<PreparedLines> {
