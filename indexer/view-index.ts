@@ -637,22 +637,30 @@ export class ViewIndex {
     this.#updateBegan = Date.now();
     const { signal, onProgress } = this.#run;
     const updater = await this.#updater();
-    this.#counts = await updater.update(groups, {
-      signal: signal ?? this.#closing.signal,
-      until: "now",
-      ...(durable
-        ? {}
-        : {
-            syncLater: (group) => {
-              this.#syncs.add(group);
-            },
-          }),
-      onProgress: (progress) => {
-        this.#progress = progress;
-        onProgress?.(progress);
-      },
-    });
-    this.#progress = undefined;
+    try {
+      this.#counts = await updater.update(groups, {
+        signal: signal ?? this.#closing.signal,
+        until: "now",
+        ...(durable
+          ? {}
+          : {
+              syncLater: (group) => {
+                this.#syncs.add(group);
+              },
+            }),
+        onProgress: (progress) => {
+          this.#progress = progress;
+          onProgress?.(progress);
+        },
+      });
+    } catch (error) {
+      // When there is room on the disk again it goes on.
+      if ((error as { code?: string }).code === "BTREE_BROKEN")
+        for (const { spec } of groups) await this.#directory.discard(spec.signature);
+      throw error;
+    } finally {
+      this.#progress = undefined;
+    }
   }
 
   async #groupInfo(design: DesignDocument): Promise<GroupInfo> {
