@@ -56,19 +56,13 @@ export class IndexDirectory {
     );
     const next = { ...this.#manifest, ...changes, designs };
     if (JSON.stringify(next) === JSON.stringify(this.#manifest)) return;
-    this.#manifest = next;
     writeManifest(this.#dir, next);
+    this.#manifest = next;
   }
 
   /** Makes another generation of a group's file the current one; when that fails the old one stays. */
   publish(signature: string, generation: number): void {
-    const before = this.#manifest;
-    try {
-      this.save({ groups: { ...before.groups, [signature]: { generation } } });
-    } catch (error) {
-      this.#manifest = before;
-      throw error;
-    }
+    this.save({ groups: { ...this.#manifest.groups, [signature]: { generation } } });
   }
 
   generation(signature: string): number {
@@ -153,6 +147,17 @@ export class IndexDirectory {
       () => this.#retired.delete(group),
       () => undefined,
     );
+  }
+
+  /**
+   * The group's file could not be written. It is closed, even under an answer, because what that reads may never have been written; the
+   * next query or update opens it anew, as it was last committed.
+   */
+  async discard(signature: string): Promise<void> {
+    const opening = this.#groups.get(signature);
+    this.#groups.delete(signature);
+    const group = await opening?.catch(() => undefined);
+    await group?.close();
   }
 
   /** Removes every index file and unfinished build. */

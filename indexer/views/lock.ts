@@ -89,15 +89,20 @@ export class DirectoryLock {
       rmSync(name, { force: true });
       server = await listen(name);
     }
-    writeFileSync(
-      join(dir, LOCK_FILE),
-      `pid ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`,
-    );
+    try {
+      writeFileSync(join(dir, LOCK_FILE), `pid ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`);
+    } catch {
+      // A note for people. On a full disk the lock is held all the same: whoever makes room needs it.
+    }
     return new DirectoryLock(server, dir);
   }
 
   async release(): Promise<void> {
-    rmSync(join(this.#dir, LOCK_FILE), { force: true });
+    try {
+      rmSync(join(this.#dir, LOCK_FILE), { force: true });
+    } catch {
+      // The folder is out of reach; the lock must not stay for that.
+    }
     await new Promise<void>((resolve) => {
       this.#server.close(() => {
         resolve();
