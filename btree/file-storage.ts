@@ -66,13 +66,19 @@ export class FileStorage implements StorageBackend {
   read(offset: number, length: number): Bytes {
     if (length > READ_UNCHECKED_MAX) length = Math.max(0, Math.min(length, this.size() - offset));
     const bytes = new Uint8Array(length);
+    const done = this.readInto(offset, bytes);
+    return done < length ? bytes.subarray(0, done) : bytes;
+  }
+
+  readInto(offset: number, target: Bytes): number {
+    const { length } = target;
     let done = 0;
     while (done < length) {
-      const n = readSync(this.#fd, bytes, done, length - done, offset + done);
-      if (n === 0) return bytes.subarray(0, done);
+      const n = readSync(this.#fd, target, done, length - done, offset + done);
+      if (n === 0) break;
       done += n;
     }
-    return bytes;
+    return done;
   }
 
   write(offset: number, bytes: Bytes): void {

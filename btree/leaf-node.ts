@@ -9,7 +9,7 @@
 
 import { FieldReader } from "./bytes.js";
 import { FRAME_BYTES, LEAF_START } from "./format.js";
-import { KeyTable, newTable } from "./key-table.js";
+import { KeyTable, newTable, TABLE_STRIDE } from "./key-table.js";
 import type { Bytes, Reducer } from "./types.js";
 
 export const HEADER_SUFFIX_MASK = 0x3f;
@@ -95,17 +95,26 @@ function longVarint(bytes: Bytes, pos: number): number {
 }
 
 /** The leaf in a record whose frame has been checked; undefined when its content breaks the format. */
-export function decodeLeafRecord(record: Bytes): LeafNode | undefined {
+export function decodeLeafRecord(record: Bytes, table?: Uint16Array): LeafNode | undefined {
   if (record.length < LEAF_START) return undefined;
   const count = (record[FRAME_BYTES] as number) | ((record[FRAME_BYTES + 1] as number) << 8);
-  return decodeLeaf(record, record.length, count);
+  return decodeLeaf(record, record.length, count, table);
 }
 
-/** The leaf whose entries lie in bytes[LEAF_START, end). */
-export function decodeLeaf(bytes: Bytes, end: number, count: number): LeafNode | undefined {
+/**
+ * The leaf whose entries lie in bytes[LEAF_START, end).
+ * @param spare - Becomes its table if there is room in it.
+ */
+export function decodeLeaf(
+  bytes: Bytes,
+  end: number,
+  count: number,
+  spare?: Uint16Array,
+): LeafNode | undefined {
   // Each entry has a byte at least, which bounds the table against a damaged count.
   if (count > end - LEAF_START) return undefined;
-  const table = newTable(count, end);
+  const fits = spare !== undefined && count * TABLE_STRIDE <= spare.length && end < 0x1_0000;
+  const table = fits ? spare : newTable(count, end);
   let pointers: Uint8Array | undefined;
   let pos = LEAF_START;
   let shared = 0;

@@ -11,7 +11,13 @@ import type { Bytes } from "./types.js";
 /** Where the bytes come from: a storage, or a log that holds some of them still. */
 export interface ByteSource {
   read(offset: number, length: number): Bytes;
+  readInto?(offset: number, target: Bytes): number;
 }
+
+/** From so many keys on a batch looks at leaves in passing. */
+export const PASSING_KEYS_MIN = 1000;
+/** A larger leaf is read into a buffer of its own. */
+const PASSING_BYTES_MAX = 16 * 1024;
 
 export class NodeSource {
   readonly path: string | undefined;
@@ -20,6 +26,8 @@ export class NodeSource {
   readonly #cache: NodeCache | undefined;
   readonly #cacheNumber: number;
   #open = true;
+  /** Where `passingLeaf` reads to, made when it is first called. */
+  #passing: { readonly bytes: Bytes; readonly table: Uint16Array } | undefined;
   /** Records read from the file so far. */
   reads = 0;
 
@@ -53,6 +61,27 @@ export class NodeSource {
     if (node === undefined || node.count === 0)
       throw corrupt(this.path, offset, "a leaf that breaks the format");
     this.#cache?.set(this.#cacheNumber, offset, node);
+    return node;
+  }
+
+  /**
+   * A leaf that is looked at once, among thousands: from the cache, else read into a buffer that the next call overwrites. Buffers of
+   * their own, and a place in the cache, would cost a large batch more than all its other work.
+   *
+   * @throws BtreeError BTREE_CORRUPT, BTREE_IO, BTREE_NOT_OPEN
+   */
+  passingLeaf(offset: number, size: number): LeafNode {
+    const cached = this.#cached(offset);
+    if (cached !== undefined || !this.#bytes.readInto || size > PASSING_BYTES_MAX)
+      return this.leaf(offset, size);
+    this.#passing ??= {
+      bytes: new Uint8Array(PASSING_BYTES_MAX),
+      table: new Uint16Array(PASSING_BYTES_MAX),
+    };
+    const { bytes, table } = this.#passing;
+    const node = decodeLeafRecord(this.record(offset, size, KIND_LEAF, bytes), table);
+    if (node === undefined || node.count === 0)
+      throw corrupt(this.path, offset, "a leaf that breaks the format");
     return node;
   }
 
@@ -92,15 +121,18 @@ export class NodeSource {
     this.#cache?.set(this.#cacheNumber, offset, node);
   }
 
-  /** A whole record, verified. */
-  record(offset: number, size: number, kind: number): Bytes {
+  /** A whole record, verified; read into `buffer`, where there is one. */
+  record(offset: number, size: number, kind: number, buffer?: Bytes): Bytes {
     this.#assertOpen();
     if (!(size >= FRAME_BYTES) || size > RECORD_BYTES_MAX + FRAME_BYTES) {
       throw corrupt(this.path, offset, `a record of ${size} bytes`);
     }
     let record: Bytes;
     try {
-      record = this.#bytes.read(offset, size);
+      record =
+        buffer && this.#bytes.readInto
+          ? buffer.subarray(0, this.#bytes.readInto(offset, buffer.subarray(0, size)))
+          : this.#bytes.read(offset, size);
     } catch (cause) {
       throw new BtreeError(
         "BTREE_IO",

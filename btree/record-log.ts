@@ -89,6 +89,17 @@ export class RecordLog implements NodeSink {
     return this.#storage.read(offset, length);
   }
 
+  readInto(offset: number, target: Bytes): number {
+    const { length } = target;
+    const at = offset - this.#start;
+    const storage = this.#storage;
+    if (storage.readInto && !(at >= 0 && at + length <= this.#used))
+      return storage.readInto(offset, target);
+    const bytes = this.read(offset, length);
+    target.set(bytes);
+    return bytes.length;
+  }
+
   flush(): void {
     this.assertUsable();
     if (this.#used === 0) return;

@@ -13,6 +13,8 @@ export interface StorageBackend {
   size(): number;
   /** A fresh buffer of `length` bytes, or fewer when the file ends before. */
   read(offset: number, length: number): Bytes;
+  /** Fills `target` from `offset`; returns how much there was. Where it is missing, `read` does. */
+  readInto?(offset: number, target: Bytes): number;
   /** Writes all of `bytes`; a gap before `offset` reads as zeros. The caller may reuse the buffer afterwards. */
   write(offset: number, bytes: Bytes): void;
   /** Resolves when everything written before the call is durable. */

@@ -5,7 +5,7 @@ import { compareBytes } from "./bytes.js";
 import { walkGroups } from "./group-walk.js";
 import type { LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
-import type { NodeSource } from "./node-source.js";
+import { type NodeSource, PASSING_KEYS_MIN } from "./node-source.js";
 import { rangeParts } from "./range-parts.js";
 import type {
   Bytes,
@@ -166,10 +166,14 @@ export class NodeTreeReader implements TreeReader {
     values: (Bytes | undefined)[],
   ): void {
     if (height === 0) {
-      const leaf = this.#source.leaf(offset, size);
+      const passing = keys.length >= PASSING_KEYS_MIN;
+      const source = this.#source;
+      const leaf = passing ? source.passingLeaf(offset, size) : source.leaf(offset, size);
       for (let k = from; k < to; k++) {
         const i = leaf.keys.search(keys[k] as Bytes);
-        if (i >= 0) values[k] = this.#source.valueOf(leaf, i);
+        if (i < 0) continue;
+        const value = source.valueOf(leaf, i);
+        values[k] = passing ? value.slice() : value;
       }
       return;
     }

@@ -12,7 +12,7 @@ import { BtreeError } from "./errors.js";
 import type { TreeFormat } from "./format.js";
 import type { ChildRef, InnerNode } from "./inner-node.js";
 import type { LeafNode } from "./leaf-node.js";
-import type { NodeSource } from "./node-source.js";
+import { type NodeSource, PASSING_KEYS_MIN } from "./node-source.js";
 import { InnerPacker, LeafPacker, type PackerContext } from "./packer.js";
 import type { NodeSink } from "./record-log.js";
 import { ReductionQueue } from "./reductions.js";
@@ -230,6 +230,7 @@ function rebuildFamily(packer: LevelPacker, family: Family): Edit[] {
 class LeafLevel implements LevelPacker {
   readonly #source: NodeSource;
   readonly #packer: LeafPacker;
+  readonly #passing: boolean;
   readonly #ops: readonly TreeOp[];
   readonly #counts: ApplyCounts;
   #appended = false;
@@ -237,6 +238,7 @@ class LeafLevel implements LevelPacker {
   constructor(context: PackerContext, ops: readonly TreeOp[], counts: ApplyCounts) {
     this.#source = context.source;
     this.#packer = new LeafPacker(context);
+    this.#passing = ops.length >= PASSING_KEYS_MIN;
     this.#ops = ops;
     this.#counts = counts;
   }
@@ -251,7 +253,7 @@ class LeafLevel implements LevelPacker {
   }
 
   putChanged(child: Touched): boolean {
-    const leaf = this.#source.leaf(child.offset, child.size);
+    const leaf = this.#leaf(child.offset, child.size);
     const packer = this.#packer;
     let done = 0;
     let changed = false;
@@ -271,14 +273,19 @@ class LeafLevel implements LevelPacker {
   }
 
   putWhole(offset: number, size: number): void {
-    const leaf = this.#source.leaf(offset, size);
+    const leaf = this.#leaf(offset, size);
     this.#packer.putRange(leaf, 0, leaf.count);
     this.#appended = false;
   }
 
   prepend(offset: number, size: number, low: Bytes): void {
-    this.#packer.prepend(this.#source.leaf(offset, size), low);
+    this.#packer.prepend(this.#leaf(offset, size), low);
     this.#appended = false;
+  }
+
+  /** What the packer needs of it, it copies. */
+  #leaf(offset: number, size: number): LeafNode {
+    return this.#passing ? this.#source.passingLeaf(offset, size) : this.#source.leaf(offset, size);
   }
 
   finish(): ChildRef[] {
