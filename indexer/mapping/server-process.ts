@@ -113,7 +113,7 @@ export class ServerProcess {
     this.#configured = undefined;
     const { reduceLimit, threshold, ratio } = config.limits;
     try {
-      await this.client.prompt([
+      await this.#tell([
         "reset",
         {
           reduce_limit: reduceLimit,
@@ -122,10 +122,10 @@ export class ServerProcess {
           timeout: 5000,
         },
       ]);
-      if (config.lib !== undefined) await this.client.prompt(["add_lib", JSON.parse(config.lib)]);
+      if (config.lib !== undefined) await this.#tell(["add_lib", JSON.parse(config.lib)]);
       for (const [tree, source] of config.maps.entries()) {
         try {
-          await this.client.prompt(["add_fun", source]);
+          await this.#tell(["add_fun", source]);
         } catch (error) {
           if (error instanceof ProtocolError && error.code === "PROTOCOL_ERROR_REPLY")
             throw compilationError(config, tree, ["error", error.id, error.reason]);
@@ -136,6 +136,17 @@ export class ServerProcess {
       throw await this.explain(error);
     }
     this.#configured = config.key;
+  }
+
+  /** A command that is answered by `true`, and by nothing else: a program that says other things is no view server. */
+  async #tell(command: unknown[]): Promise<void> {
+    const reply = await this.client.prompt(command);
+    if (reply === true) return;
+    const line = [this.#command.file, ...this.#command.args].join(" ");
+    throw new IndexerError(
+      "INDEXER_SERVER_PROTOCOL",
+      `${line} is no view server: it answered ${String(command[0])} with ${JSON.stringify(reply).slice(0, 80)}`,
+    );
   }
 
   /** Asks a server that is not ours whether batches can be fenced; one that cannot stand the question is broken afterwards. */

@@ -237,7 +237,7 @@ async function live(what: World): Promise<void> {
     const abort = new AbortController();
     const copy = join(root, `index-${number + 1}`);
     let reports = 0;
-    let killed = false;
+    let killed = false as boolean;
     const onProgress = (): void => {
       if (how.kind === "whole" || reports++ !== how.after) return;
       if (how.kind === "abort") abort.abort();
@@ -283,6 +283,6 @@ describe("an index kept up step by step", () => {
   for (const kind of ["memory", "changes", "log", "snapshot"] as const)
     for (const mapIn of ["threads", "processes"] as const)
       test(`equals one built from nothing: ${kind}, mapped in ${mapIn}`, async () => {
-        await fc.assert(fc.asyncProperty(world(kind, mapIn), live), { numRuns: RUNS, interruptAfterTimeLimit: 45_000 });
+        await fc.assert(fc.asyncProperty(world(kind, mapIn), live), { numRuns: RUNS, plugins: [fc.interruptAfterTimeLimit(45_000)] });
       });
 });
