@@ -232,7 +232,7 @@ async function* cellsOf(rows: AsyncIterable<Row>, heads: readonly string[]): Asy
     if (row.error !== undefined) members["value"] = `error ${row.error}: ${row.reason ?? ""}`;
     yield heads.map((head) => {
       const member = members[head];
-      return typeof member === "string" ? member : (JSON.stringify(member) ?? "");
+      return typeof member === "string" ? member : member === undefined ? "" : JSON.stringify(member);
     });
   }
 }

@@ -17,7 +17,7 @@ function columns(text: string): number {
 function cut(text: string): string {
   // Control characters would garble the terminal.
   const shown = text.replace(/\p{Cc}/gu, "·");
-  return columns(shown) <= WIDTH_MAX ? shown : `${[...shown].slice(0, WIDTH_MAX - 1).join("")}…`;
+  return columns(shown) <= WIDTH_MAX ? shown : `${Array.from(shown).slice(0, WIDTH_MAX - 1).join("")}…`;
 }
 
 /** Prints `rows` under `heads`; a column whose cells are all numbers is aligned to the right. */

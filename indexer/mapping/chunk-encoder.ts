@@ -385,7 +385,7 @@ function errorReply(src: Uint8Array, start: number, end: number): DocumentFailur
     index: -1,
     kind: "error_reply",
     error: typeof error === "string" ? error : "unknown_error",
-    reason: typeof reason === "string" ? reason : (JSON.stringify(reason) ?? text.slice(0, 200)),
+    reason: typeof reason === "string" ? reason : reason === undefined ? text.slice(0, 200) : JSON.stringify(reason),
   };
 }
 

@@ -1,6 +1,6 @@
 // Reads what a task is to look at and slices it into documents. One instance a thread: buffers and columns are reused.
 
-import { IndexerError } from "../errors.js";
+import type { IndexerError } from "../errors.js";
 import { FileRangeReader, malformedLine, sliceChanges, sliceDocuments, Slices } from "../sources/index.js";
 import type { LineInput } from "./types.js";
 

@@ -61,6 +61,8 @@ export class ServerPool {
       });
     } finally {
       this.#busy--;
+      // It may have been closed meanwhile.
+      // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition
       if (lease.server.usable && !this.#closed) this.#idle.push(lease.server);
       else this.#retire(lease.server);
       this.#waiting.shift()?.();

@@ -157,7 +157,7 @@ export class ThreadPool {
       throw new IndexerError(
         reply.code as IndexerErrorCode,
         reply.message,
-        (reply.details ?? {}) as Record<string, never>,
+        reply.details ?? {},
       );
     throw Object.assign(new Error(reply.message), { code: reply.code, details: reply.details });
   }

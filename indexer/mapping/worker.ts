@@ -24,7 +24,8 @@ function run(task: ThreadTask): unknown {
     case "reduce":
       return runReduceTask(task);
     case "syntax":
-      return runSyntaxTask(task);
+      runSyntaxTask(task);
+      return undefined;
     case "check":
       return checkSources(task);
   }

@@ -80,14 +80,14 @@ export class MappingRuntime {
         const js = await runner();
         return (
           js.reduceBatch?.(sources, rows) ??
-          Promise.all(rows.map((input) => js.reduce(sources, input)))
+          Promise.all(rows.map(async (input) => js.reduce(sources, input)))
         );
       },
       rereduceBatch: async (source, values, context) => {
         const js = await runner();
         return (
           js.rereduceBatch?.(source, values, context) ??
-          Promise.all(values.map((input) => js.rereduce(source, input, context)))
+          Promise.all(values.map(async (input) => js.rereduce(source, input, context)))
         );
       },
     };

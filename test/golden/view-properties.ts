@@ -3,7 +3,7 @@
 import { expect } from "@jest/globals";
 
 import type { ViewIndexOptions } from "../../indexer/index.js";
-import { CaseIndex } from "../helpers/case-index.js";
+import type { CaseIndex } from "../helpers/case-index.js";
 import type { Case, CaseReply } from "../helpers/golden-cases.js";
 
 /** Opens the case's index, uses it and closes it. */

@@ -85,7 +85,7 @@ describe("answers as CouchDB gave them", () => {
           else {
             tally.wrong++;
             wrong.push(
-              `${query.ddoc}/${query.view}?${decodeURIComponent(query.query)} ${JSON.stringify(query.body) ?? ""}\n  want ${query.status} ${JSON.stringify(query.answer).slice(0, 300)}\n  got  ${got.status} ${JSON.stringify(got.body).slice(0, 300)}`,
+              `${query.ddoc}/${query.view}?${decodeURIComponent(query.query)} ${query.body === undefined ? "" : JSON.stringify(query.body)}\n  want ${query.status} ${JSON.stringify(query.answer).slice(0, 300)}\n  got  ${got.status} ${JSON.stringify(got.body).slice(0, 300)}`,
             );
           }
         }
