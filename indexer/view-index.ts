@@ -186,7 +186,7 @@ export class ViewIndex {
       } finally {
         this.#run = { signal: undefined, onProgress: undefined };
       }
-    });
+    }, groups);
   }
 
   /** Keeps up with a live feed until the signal fires. */

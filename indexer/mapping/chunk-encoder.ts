@@ -4,7 +4,6 @@
 
 import { EntryBatch, encodeSegment, RunFile } from "../../btree/index.js";
 import { KeyEncoder } from "../collation/index.js";
-import { IndexerError } from "../errors.js";
 import { canonicalJson, JsonScanner } from "../json/index.js";
 import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entry.js";
 import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
@@ -97,8 +96,9 @@ export class ChunkEncoder {
   /**
    * Adds the rows of one reply, bytes [start, end) of `src` without the LF.
    *
+   * A reply that is not what PROTOCOL §3 says makes no row of any view: it is the document's failure.
+   *
    * @param failures - map functions that threw for this document.
-   * @throws IndexerError `INDEXER_SERVER_PROTOCOL` when the reply is not what PROTOCOL §3 says.
    */
   addMapped(
     doc: DocumentRef,
@@ -118,9 +118,17 @@ export class ChunkEncoder {
     } catch (error) {
       if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
       // Blanks or long escapes of a foreign server: rewrite once and scan again.
-      for (const [i, [used, length]] of marks.entries()) this.#rewind(i, used, length);
-      this.#rowCount = 0;
-      this.#scanRewritten(doc, src, start, end);
+      const rewind = (): void => {
+        for (const [i, [used, length]] of marks.entries()) this.#rewind(i, used, length);
+        this.#rowCount = 0;
+      };
+      rewind();
+      const reason = this.#scanRewritten(doc, src, start, end);
+      if (reason !== undefined) {
+        rewind();
+        this.addFailure(doc, { index: -1, kind: "output", error: "view_server_protocol", reason });
+        return;
+      }
     }
     for (const failure of failures) this.#addError(doc, failure.tree, failure);
     if (failures.length > 0) this.#failed++;
@@ -177,19 +185,16 @@ export class ChunkEncoder {
     batch.truncate(length, used);
   }
 
-  #scanRewritten(doc: DocumentRef, src: Uint8Array, start: number, end: number): void {
+  /** What is wrong with the reply; undefined when its rows were added. */
+  #scanRewritten(doc: DocumentRef, src: Uint8Array, start: number, end: number): string | undefined {
     const text = Buffer.from(src.buffer, src.byteOffset + start, end - start).toString("utf8");
     try {
       const bytes = Buffer.from(canonicalJson(text));
       this.#scanReply(doc, bytes, 0, bytes.length);
-    } catch (cause) {
-      if (!(cause instanceof MalformedReply) && !(cause instanceof SyntaxError)) throw cause;
-      throw new IndexerError(
-        "INDEXER_SERVER_PROTOCOL",
-        `the view server's reply for document ${idText(doc)} is not a list of rows for each of ${this.#config.maps.length} map functions: ${text.slice(0, 120)}`,
-        { docId: idText(doc) },
-        { cause },
-      );
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
+      return `the view server's reply is not a list of rows for each of ${this.#config.maps.length} map functions: ${text.slice(0, 120)}`;
     }
   }
 

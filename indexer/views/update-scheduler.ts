@@ -53,14 +53,18 @@ export class UpdateScheduler {
     return waiting.promise;
   }
 
-  /** Runs `work` while no update runs. Work that has no end of its own must end when `wanted` fires: somebody waits for their turn. */
-  async exclusive<T>(work: (wanted: AbortSignal) => Promise<T>): Promise<T> {
+  /**
+   * Runs `work` while no update runs. Work that has no end of its own must end when `wanted` fires: somebody waits for their turn.
+   * @param groups - those that the work updates.
+   */
+  async exclusive<T>(work: (wanted: AbortSignal) => Promise<T>, groups: readonly GroupIndex[] = []): Promise<T> {
     while (this.#running) {
       this.#wanted?.abort();
       await this.#running;
     }
     const wanted = new AbortController();
     this.#wanted = wanted;
+    this.#runningGroups = new Set(groups.map(({ spec }) => spec.signature));
     let result: T | undefined;
     let failed: { error: unknown } | undefined;
     this.#running = work(wanted.signal).then(
@@ -73,6 +77,7 @@ export class UpdateScheduler {
     );
     await this.#running;
     this.#wanted = undefined;
+    this.#runningGroups = new Set();
     this.#running = this.#waiting.size > 0 ? this.#run() : undefined;
     if (failed) throw failed.error;
     return result as T;
