@@ -5,6 +5,7 @@
 // 3. The view runs and the error runs are merged, with those cancels. Each tree is cut into as many key ranges as there are threads.
 // 4. The upper levels are put above the ranges, the roots adopted, the checkpoint committed, the runs removed.
 
+import { setMaxListeners } from "node:events";
 import { join } from "node:path";
 import { MessageChannel } from "node:worker_threads";
 
@@ -67,6 +68,8 @@ class BulkMerge {
     this.#progress = progress;
     this.#context = context;
     this.#target = group.store.bulk();
+    // Every merge that is under way listens.
+    if (context.signal) setMaxListeners(0, context.signal);
     this.#total = Array.from({ length: group.config.maps.length + 2 }, (_, i) => progress.segments(i))
       .flat()
       .reduce((sum, { entries }) => sum + entries, 0);

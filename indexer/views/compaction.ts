@@ -213,7 +213,8 @@ function remove(path: string, onWarning: (message: string) => void): void {
 }
 
 /**
- * Removes what killed compactions left: generations of known groups that the manifest does not name, and a half-written manifest.
+ * Removes what killed processes left: generations of known groups that the manifest does not name, a half-written manifest, and what a
+ * comparison with a snapshot put aside.
  * To be called by the directory's one writer. What cannot be removed now is tried again next time.
  *
  * @returns the names of what was removed.
@@ -226,12 +227,12 @@ export function removeStaleGenerations(dir: string, manifest: Manifest): string[
     // While the file that the manifest names is missing, another may be the only one there is.
     const stale =
       current === undefined
-        ? name === "viewmill.json.new"
+        ? name === "viewmill.json.new" || /^scan-\d+$/.test(name)
         : String(current) !== generation &&
           existsSync(join(dir, indexFileName(signature, current)));
     if (!stale) continue;
     try {
-      rmSync(join(dir, name), { force: true });
+      rmSync(join(dir, name), { recursive: true, force: true });
       removed.push(name);
     } catch {
       // Open elsewhere, on a system where that hinders.
