@@ -25,8 +25,8 @@ const require = createRequire(new URL("../../../test/bench/rivals/package.json",
 export async function plotSvg({ title, x, y, series }: Plot): Promise<string> {
   const load = (name: string): Promise<unknown> => import(pathToFileURL(require.resolve(name)).href);
   const vega = (await load("vega")) as Vega;
-  const { compile } = (await load("vega-lite")) as VegaLite;
-  const { spec } = compile({
+  const lite = (await load("vega-lite")) as VegaLite;
+  const { spec } = lite.compile({
     title,
     width: 520,
     height: 320,

@@ -39,7 +39,7 @@ export function writeResults(names: readonly string[]): void {
   const sections = names
     .filter((name) => existsSync(pathOf(name)))
     .map((name) => renderReport(JSON.parse(readFileSync(pathOf(name), "utf8")) as Result));
-  writeFileSync(`${FOLDER}RESULTS.md`, `${[HEAD, ...sections].join("\n")}`);
+  writeFileSync(`${FOLDER}RESULTS.md`, [HEAD, ...sections].join("\n"));
 }
 
 export function renderReport({ title, command, at, seconds, loadBefore, loadAfter, machine, report }: Result): string {

@@ -23,7 +23,7 @@ interface Engine {
   readonly lookups: number;
   /** Puts documents there; not timed as building, where documents are elsewhere anyway. */
   load(): Promise<void> | void;
-  build(): Promise<unknown> | unknown;
+  build(): unknown;
   lookup(user: string): Promise<number> | number;
   /** All groups; returns how many rows they count in all, and how many there are. */
   group(): Promise<[groups: number, rows: number]> | [groups: number, rows: number];
