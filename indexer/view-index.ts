@@ -20,7 +20,7 @@ import type { ViewReducer } from "./reducers/index.js";
 import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
 import { DocumentCache, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument } from "./views/design-document.js";
-import { Designs } from "./views/designs.js";
+import type { Designs } from "./views/designs.js";
 import { BoundSource } from "./views/bound-source.js";
 import { CompileCheck } from "./views/compile-check.js";
 import type { DocumentError } from "./views/error-entry.js";
