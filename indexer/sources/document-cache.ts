@@ -32,7 +32,10 @@ export class DocumentCache {
   }
 
   /** As `source.documents`; only what is not kept is asked of the source, in one request. */
-  async documents(source: Source, requests: readonly DocumentRequest[]): Promise<(string | undefined)[]> {
+  async documents(
+    source: Source,
+    requests: readonly DocumentRequest[],
+  ): Promise<(string | undefined)[]> {
     const lru = this.#lru;
     if (!lru) return source.documents(requests);
     const stamp = source.stamp?.();
@@ -74,5 +77,11 @@ export class DocumentCache {
 function keyOf(request: DocumentRequest, stamp: string | undefined): string | undefined {
   const { id, rev, conflicts, attachments, attEncodingInfo } = request;
   if (stamp === undefined && (rev === undefined || conflicts === true)) return undefined;
-  return JSON.stringify([id, rev, conflicts === true, attachments === true, attEncodingInfo === true]);
+  return JSON.stringify([
+    id,
+    rev,
+    conflicts === true,
+    attachments === true,
+    attEncodingInfo === true,
+  ]);
 }

@@ -5,7 +5,15 @@
 import { ContentHasher } from "./content-hash.js";
 import { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
 import { MemberScanner, skipBlanks, skipValue } from "./member-scan.js";
-import { AsciiEscapes, idFlags, isTrue, NextByte, placeId, startsWithMark, tooLong } from "./slice-common.js";
+import {
+  AsciiEscapes,
+  idFlags,
+  isTrue,
+  NextByte,
+  placeId,
+  startsWithMark,
+  tooLong,
+} from "./slice-common.js";
 import type { SliceOptions } from "./slice.js";
 import { SLICE_DELETED, type Slices } from "./slices.js";
 
@@ -83,7 +91,10 @@ export function sliceChanges(
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const size = bytes.length;
   const lineBytesMax = options.lineBytesMax ?? LINE_BYTES_MAX_DEFAULT;
-  const names: NamePlaces = { escapes: new AsciiEscapes(bytes), underscores: new NextByte(bytes, UNDERSCORE) };
+  const names: NamePlaces = {
+    escapes: new AsciiEscapes(bytes),
+    underscores: new NextByte(bytes, UNDERSCORE),
+  };
   let seqStart = 0;
   let seqEnd = 0;
   hasher.attach(data);
@@ -234,7 +245,10 @@ function putWithLocalSeq(bytes: Buffer, docStart: number, docEnd: number, out: S
     out.putDoc(NO_BYTES, NO_BYTES);
     return;
   }
-  const seq = Number.parseInt(bytes.toString("latin1", row.seqStart, row.seqEnd).replace(/^"/, ""), 10);
+  const seq = Number.parseInt(
+    bytes.toString("latin1", row.seqStart, row.seqEnd).replace(/^"/, ""),
+    10,
+  );
   const empty = skipBlanks(bytes, docStart + 1, docEnd) === docEnd - 1;
   const member = `${empty ? "" : ","}"_local_seq":${Number.isSafeInteger(seq) ? seq : 0}}`;
   out.putDoc(bytes.subarray(docStart, docEnd - 1), Buffer.from(member));

@@ -58,6 +58,7 @@ async function run(name: string, changesAnUpdate: number, minDocuments: number):
   }
 }
 
-for (const size of [100, 1000, 10_000]) if (size <= changes) await run(`updates of ${size}, synced each`, size, 1);
+for (const size of [100, 1000, 10_000])
+  if (size <= changes) await run(`updates of ${size}, synced each`, size, 1);
 for (const least of [1, 20_000, 50_000, 100_000])
   if (least <= changes) await run(`one update, minimum ${least} documents`, changes, least);

@@ -5,7 +5,8 @@
 import { ViewIndex } from "../../indexer/index.js";
 import { designDocument, type Kind } from "./views.js";
 
-const [dir = "", source = "", kind = "one", threads = "2", mapIn = "threads"] = process.argv.slice(2);
+const [dir = "", source = "", kind = "one", threads = "2", mapIn = "threads"] =
+  process.argv.slice(2);
 const began = performance.now();
 let mapMs = 0;
 const index = await ViewIndex.open({

@@ -7,7 +7,16 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { assembleForests, EntryBatch, encodeSegment, Merger, RunFile, Store, TreeBuilder, type SegmentRef } from "../../btree/index.js";
+import {
+  assembleForests,
+  EntryBatch,
+  encodeSegment,
+  Merger,
+  RunFile,
+  Store,
+  TreeBuilder,
+  type SegmentRef,
+} from "../../btree/index.js";
 import { Random } from "./generator.js";
 import { check } from "./subject.js";
 
@@ -74,7 +83,9 @@ try {
     });
     while (merger.step(STEP));
     merger.close();
-    const root = await assembleForests(store.sink(), store.format, reducer, [await builder.finishPartition()]);
+    const root = await assembleForests(store.sink(), store.format, reducer, [
+      await builder.finishPartition(),
+    ]);
     store.adopt(new Map([["t", root]]), new Uint8Array(1));
     await store.commit({ sync: true });
   });
@@ -103,7 +114,9 @@ try {
       mergeCpuUs: each(loaded.cpuMs),
       "run bytes / data": Number((runBytes / dataBytes).toPrecision(3)),
       "file bytes / data": Number((fileBytes / dataBytes).toPrecision(3)),
-      "written / (runs + 1.02 × file)": Number(((runBytes + fileBytes) / (runBytes + 1.02 * fileBytes)).toPrecision(3)),
+      "written / (runs + 1.02 × file)": Number(
+        ((runBytes + fileBytes) / (runBytes + 1.02 * fileBytes)).toPrecision(3),
+      ),
       peakRssMB: Math.round(process.resourceUsage().maxRSS / 1024),
     }),
   );

@@ -61,7 +61,8 @@ export class ChangesFeed {
   /** Changes so many random documents, each once. */
   make(count: number, kind: ChangeKind): Change[] {
     const chosen = new Set<number>();
-    while (chosen.size < Math.min(count, this.ids.length)) chosen.add(this.#random.below(this.ids.length));
+    while (chosen.size < Math.min(count, this.ids.length))
+      chosen.add(this.#random.below(this.ids.length));
     return [...chosen].map((position) => {
       const id = this.ids[position] ?? "";
       const userBefore = this.userOf(position);
@@ -81,7 +82,9 @@ export class ChangesFeed {
     for (const { id, rev, doc } of changes) {
       this.latest.set(id, doc);
       this.#seq++;
-      lines.push(`{"seq":"${this.#seq}-g1AAAACReJzLYWBgYM5gTmHgz8tPSTV0MDQy1zMAQsMckEQiQ1L9____${id.slice(0, 12)}","id":"${id}","changes":[{"rev":"${rev}"}],"doc":${doc}}\n`);
+      lines.push(
+        `{"seq":"${this.#seq}-g1AAAACReJzLYWBgYM5gTmHgz8tPSTV0MDQy1zMAQsMckEQiQ1L9____${id.slice(0, 12)}","id":"${id}","changes":[{"rev":"${rev}"}],"doc":${doc}}\n`,
+      );
     }
     appendFileSync(this.path, lines.join(""));
   }

@@ -27,7 +27,10 @@ export interface Measured {
 }
 
 /** Runs every contender once a round. */
-export async function takeTurns(contenders: readonly Contender[], rounds: number): Promise<Measured[]> {
+export async function takeTurns(
+  contenders: readonly Contender[],
+  rounds: number,
+): Promise<Measured[]> {
   const runs = contenders.map((): Usage[] => []);
   for (let round = 0; round < rounds; round++)
     for (const [i, { name, args, dir, verify, verifyEach }] of contenders.entries()) {
@@ -64,13 +67,25 @@ export function usageTable(title: string, measured: readonly Measured[], documen
       one === against ? "1" : spread(ratios(one, against, ({ cpuMs }) => cpuMs)),
       short((median(cpu) * 1e6) / documents),
       megabytes(Math.max(...one.runs.map(({ peakPssBytes }) => peakPssBytes))),
-      spread(one.runs.map(({ othersCores }) => othersCores), 2),
+      spread(
+        one.runs.map(({ othersCores }) => othersCores),
+        2,
+      ),
     ];
   });
   const first = base?.name ?? "";
   return {
     title,
-    head: ["program", "wall s", `× ${first}`, "CPU s", "× CPU", "CPU µs/doc", "peak PSS MB", "others' cores"],
+    head: [
+      "program",
+      "wall s",
+      `× ${first}`,
+      "CPU s",
+      "× CPU",
+      "CPU µs/doc",
+      "peak PSS MB",
+      "others' cores",
+    ],
     rows,
   };
 }
@@ -95,7 +110,15 @@ export function cliContender(o: BuildSettings): Contender & { readonly dir: stri
   const ddoc = join(o.workDir, `${o.kind}.json`);
   writeFileSync(ddoc, JSON.stringify(designDocument(o.kind)));
   const dir = join(o.workDir, `cli-${o.kind}-${o.mapIn}-${o.threads}`);
-  const args = [program("../../indexer/cli/main.js"), "build", dir, "--source", o.file, "--ddoc", ddoc];
+  const args = [
+    program("../../indexer/cli/main.js"),
+    "build",
+    dir,
+    "--source",
+    o.file,
+    "--ddoc",
+    ddoc,
+  ];
   args.push("--threads", String(o.threads), "--map-in", o.mapIn, "--quiet");
   const unit = o.mapIn === "threads" ? "thread" : "process";
   const plural = o.threads === 1 ? "" : unit === "thread" ? "s" : "es";

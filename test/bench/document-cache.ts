@@ -21,7 +21,12 @@ const COLD_REQUESTS = 1000;
 
 const folder = mkdtempSync(join(tmpdir(), "viewmill-bench-"));
 
-async function measure(name: string, index: ViewIndex, ids: readonly string[], requests: number): Promise<void> {
+async function measure(
+  name: string,
+  index: ViewIndex,
+  ids: readonly string[],
+  requests: number,
+): Promise<void> {
   const random = new Random(4);
   const times = new Array<number>(requests);
   for (let i = 0; i < requests; i++) {
@@ -32,7 +37,17 @@ async function measure(name: string, index: ViewIndex, ids: readonly string[], r
     check(text?.includes(id) === true, `document ${id} was not found`);
   }
   const at = (share: number): number => Number(percentile(times, share).toPrecision(3));
-  console.log(JSON.stringify({ name, docBytes, requests, p50: at(0.5), p93: at(0.93), p99: at(0.99), max: at(1) }));
+  console.log(
+    JSON.stringify({
+      name,
+      docBytes,
+      requests,
+      p50: at(0.5),
+      p93: at(0.93),
+      p99: at(0.99),
+      max: at(1),
+    }),
+  );
 }
 
 try {
@@ -63,7 +78,9 @@ try {
     await measure("read from the file, page cache dropped", uncached, ids, COLD_REQUESTS);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
-    console.log(JSON.stringify({ name: "page cache dropped", skipped: "the system does not allow it" }));
+    console.log(
+      JSON.stringify({ name: "page cache dropped", skipped: "the system does not allow it" }),
+    );
   }
   await uncached.close();
 } finally {

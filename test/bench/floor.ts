@@ -35,7 +35,7 @@ for (;;) {
       ? Buffer.concat([carried, buffer.subarray(0, lastLf + 1)]).toString()
       : buffer.toString("utf8", 0, lastLf + 1);
   carried = Buffer.from(buffer.subarray(lastLf + 1, read));
-  for (let start = 0; ; ) {
+  for (let start = 0; ;) {
     const end = text.indexOf("\n", start);
     if (end < 0) break;
     const doc: unknown = JSON.parse(text.slice(start, end));

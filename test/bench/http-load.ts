@@ -14,7 +14,9 @@ export async function requestsPerSecond(
 ): Promise<number> {
   let answers = 0;
   let next = 0;
-  const requests = paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`));
+  const requests = paths.map((path) =>
+    Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`),
+  );
   const until = performance.now() + options.ms;
   const began = performance.now();
   const clients = Array.from(

@@ -12,7 +12,8 @@ export function* readLines(path: string): Generator<string> {
     let buffer = Buffer.allocUnsafe(PIECE_BYTES);
     let used = 0;
     for (;;) {
-      if (used === buffer.length) buffer = Buffer.concat([buffer, Buffer.allocUnsafe(buffer.length)]);
+      if (used === buffer.length)
+        buffer = Buffer.concat([buffer, Buffer.allocUnsafe(buffer.length)]);
       const read = readSync(file, buffer, used, buffer.length - used, null);
       if (read === 0) break;
       const end = used + read;

@@ -20,7 +20,10 @@ import { loadNow, machine } from "./machine.js";
 const DOCS_DEFAULT = 1_000_000;
 const ROUNDS_DEFAULT = 3;
 
-function runSubject(name: SubjectName, settings: Settings): Promise<{ title: string; report: Report }> {
+function runSubject(
+  name: SubjectName,
+  settings: Settings,
+): Promise<{ title: string; report: Report }> {
   const program = fileURLToPath(new URL("./subject-process.js", import.meta.url));
   const child = fork(program, [name, JSON.stringify(settings)], { execArgv: ["--expose-gc"] });
   let result: { title: string; report: Report } | undefined;
@@ -39,15 +42,27 @@ function runSubject(name: SubjectName, settings: Settings): Promise<{ title: str
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { docs: { type: "string" }, rounds: { type: "string" }, "no-write": { type: "boolean" } },
+    options: {
+      docs: { type: "string" },
+      rounds: { type: "string" },
+      "no-write": { type: "boolean" },
+    },
   });
   const known = Object.keys(subjects) as SubjectName[];
   const unknown = positionals.filter((name) => !known.includes(name as SubjectName));
   const docs = Number(values.docs ?? DOCS_DEFAULT);
   const rounds = Number(values.rounds ?? ROUNDS_DEFAULT);
-  if (unknown.length > 0 || !Number.isSafeInteger(docs) || docs < 1 || !Number.isSafeInteger(rounds) || rounds < 1) {
+  if (
+    unknown.length > 0 ||
+    !Number.isSafeInteger(docs) ||
+    docs < 1 ||
+    !Number.isSafeInteger(rounds) ||
+    rounds < 1
+  ) {
     if (unknown.length > 0) console.error(`no such subject: ${unknown.join(", ")}`);
-    console.error(`usage: bench [subject…] [--docs N] [--rounds N] [--no-write]\nsubjects: ${known.join(", ")}`);
+    console.error(
+      `usage: bench [subject…] [--docs N] [--rounds N] [--no-write]\nsubjects: ${known.join(", ")}`,
+    );
     return 2;
   }
   const chosen = positionals.length === 0 ? known : (positionals as SubjectName[]);
@@ -59,7 +74,12 @@ async function main(): Promise<number> {
     const loadBefore = loadNow();
     const began = new Date();
     try {
-      const { title, report } = await runSubject(name, { docs, rounds, dataDir: dataDirectory(), workDir });
+      const { title, report } = await runSubject(name, {
+        docs,
+        rounds,
+        dataDir: dataDirectory(),
+        workDir,
+      });
       const result: Result = {
         name,
         title,

@@ -45,7 +45,9 @@ export interface Table {
 
 /** The table in Markdown, padded so that it can be read as it is. */
 export function markdown({ title, head, rows }: Table): string {
-  const widths = head.map((cell, i) => Math.max(cell.length, ...rows.map((row) => row[i]?.length ?? 0)));
+  const widths = head.map((cell, i) =>
+    Math.max(cell.length, ...rows.map((row) => row[i]?.length ?? 0)),
+  );
   const line = (cells: readonly string[]): string =>
     `| ${widths.map((width, i) => (cells[i] ?? "").padEnd(width)).join(" | ")} |`;
   const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
@@ -54,7 +56,11 @@ export function markdown({ title, head, rows }: Table): string {
 }
 
 /** What a straight line through the points (least squares) says: y = start + slope · x, and how much of the variance it explains. */
-export function linearFit(points: readonly (readonly [x: number, y: number])[]): { start: number; slope: number; r2: number } {
+export function linearFit(points: readonly (readonly [x: number, y: number])[]): {
+  start: number;
+  slope: number;
+  r2: number;
+} {
   const n = points.length;
   const meanX = points.reduce((sum, [x]) => sum + x, 0) / n;
   const meanY = points.reduce((sum, [, y]) => sum + y, 0) / n;

@@ -23,7 +23,8 @@ const require = createRequire(new URL("../../../test/bench/rivals/package.json",
 
 /** Lines with points, both axes logarithmic. */
 export async function plotSvg({ title, x, y, series }: Plot): Promise<string> {
-  const load = (name: string): Promise<unknown> => import(pathToFileURL(require.resolve(name)).href);
+  const load = (name: string): Promise<unknown> =>
+    import(pathToFileURL(require.resolve(name)).href);
   const vega = (await load("vega")) as Vega;
   const lite = (await load("vega-lite")) as VegaLite;
   const { spec } = lite.compile({

@@ -50,7 +50,10 @@ export function processCpuMs(pid: number): number {
 function machineBusyMs(): number {
   if (process.platform !== "linux") return NaN;
   const [line = ""] = readFileSync("/proc/stat", "latin1").split("\n", 1);
-  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = line.split(/\s+/).slice(1).map(Number);
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = line
+    .split(/\s+/)
+    .slice(1)
+    .map(Number);
   return ((user + nice + system + irq + softirq) * 1000) / TICKS;
 }
 
@@ -61,7 +64,10 @@ export function treeOf(pid: number): number[] {
     try {
       for (const task of readdirSync(`/proc/${member}/task`))
         tree.push(
-          ...readFileSync(`/proc/${member}/task/${task}/children`, "latin1").split(" ").filter(Boolean).map(Number),
+          ...readFileSync(`/proc/${member}/task/${task}/children`, "latin1")
+            .split(" ")
+            .filter(Boolean)
+            .map(Number),
         );
     } catch {
       // It has ended meanwhile.
@@ -75,7 +81,9 @@ export function treePssBytes(pid: number): number {
   let sum = 0;
   for (const member of treeOf(pid)) {
     try {
-      const found = /^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${member}/smaps_rollup`, "latin1"));
+      const found = /^Pss:\s+(\d+) kB/m.exec(
+        readFileSync(`/proc/${member}/smaps_rollup`, "latin1"),
+      );
       sum += Number(found?.[1] ?? 0) * 1024;
     } catch {
       // It has ended meanwhile.
@@ -88,12 +96,19 @@ export function treePssBytes(pid: number): number {
  * Runs a program to its end. Only one at a time.
  * @throws Error with what it wrote to stderr when it ends with anything but 0.
  */
-export async function runMeasured(command: string, args: readonly string[], options: RunOptions = {}): Promise<Usage> {
+export async function runMeasured(
+  command: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<Usage> {
   const cpuBefore = endedChildrenCpuMs();
   const ownBefore = process.cpuUsage();
   const busyBefore = machineBusyMs();
   const began = performance.now();
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...options.env } });
+  const child = spawn(command, args, {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...options.env },
+  });
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   child.stdout.on("data", (bytes: Buffer) => out.push(bytes));
@@ -114,7 +129,10 @@ export async function runMeasured(command: string, args: readonly string[], opti
   });
   const wallMs = exited - began;
   const stderr = Buffer.concat(err).toString();
-  if (exit !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${String(exit)}: ${stderr.slice(-2000)}`);
+  if (exit !== 0)
+    throw new Error(
+      `${command} ${args.join(" ")} ended with ${String(exit)}: ${stderr.slice(-2000)}`,
+    );
   const cpuMs = endedChildrenCpuMs() - cpuBefore;
   const own = process.cpuUsage(ownBefore);
   const othersMs = machineBusyMs() - busyBefore - cpuMs - (own.user + own.system) / 1000;
@@ -127,7 +145,11 @@ export async function runMeasured(command: string, args: readonly string[], opti
   };
 }
 
-function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (error: unknown) => void } {
+function deferred<T>(): {
+  promise: Promise<T>;
+  resolve: (value: T) => void;
+  reject: (error: unknown) => void;
+} {
   let resolve: (value: T) => void = () => undefined;
   let reject: (error: unknown) => void = () => undefined;
   const promise = new Promise<T>((yes, no) => {
@@ -145,7 +167,9 @@ export interface OwnUsage {
 }
 
 /** Measures a call in this process. */
-export async function measureHere<T>(call: () => T | Promise<T>): Promise<OwnUsage & { readonly result: T }> {
+export async function measureHere<T>(
+  call: () => T | Promise<T>,
+): Promise<OwnUsage & { readonly result: T }> {
   const busy = machineBusyMs();
   const cpu = process.cpuUsage();
   const began = performance.now();
@@ -153,5 +177,10 @@ export async function measureHere<T>(call: () => T | Promise<T>): Promise<OwnUsa
   const wallMs = performance.now() - began;
   const { user, system } = process.cpuUsage(cpu);
   const cpuMs = (user + system) / 1000;
-  return { result, wallMs, cpuMs, othersCores: Math.max(0, (machineBusyMs() - busy - cpuMs) / wallMs) };
+  return {
+    result,
+    wallMs,
+    cpuMs,
+    othersCores: Math.max(0, (machineBusyMs() - busy - cpuMs) / wallMs),
+  };
 }

@@ -30,7 +30,12 @@ async function read(index: ViewIndex, done: () => boolean): Promise<number[]> {
     const began = performance.now();
     const key = await index.query("one", "by_user", { key: user, update: "false" });
     check((await key.object()).rows.length <= 1, "a reduced key is one row");
-    const range = await index.query("one", "by_user", { startkey: user, limit: 100, reduce: false, update: "false" });
+    const range = await index.query("one", "by_user", {
+      startkey: user,
+      limit: 100,
+      reduce: false,
+      update: "false",
+    });
     check((await range.object()).rows.length > 0, "a range of 100 rows");
     times.push(((performance.now() - began) * 1000) / 2);
     await nextTurn();
@@ -38,7 +43,12 @@ async function read(index: ViewIndex, done: () => boolean): Promise<number[]> {
   return times;
 }
 
-function print(name: string, seconds: number, reads: readonly number[], updates: readonly number[]): void {
+function print(
+  name: string,
+  seconds: number,
+  reads: readonly number[],
+  updates: readonly number[],
+): void {
   const at = (share: number): number | undefined =>
     reads.length === 0 ? undefined : Number(percentile(reads, share).toPrecision(3));
   console.log(

@@ -42,7 +42,16 @@ export function writeResults(names: readonly string[]): void {
   writeFileSync(`${FOLDER}RESULTS.md`, [HEAD, ...sections].join("\n"));
 }
 
-export function renderReport({ title, command, at, seconds, loadBefore, loadAfter, machine, report }: Result): string {
+export function renderReport({
+  title,
+  command,
+  at,
+  seconds,
+  loadBefore,
+  loadAfter,
+  machine,
+  report,
+}: Result): string {
   const { cpu, cores, memoryGb, system, node, viewmill } = machine;
   const parts = [
     `## ${title}`,

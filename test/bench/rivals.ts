@@ -36,7 +36,9 @@ function load(name: string): unknown {
   try {
     return require(name);
   } catch (cause) {
-    throw new Error(`rivals are not installed: cd test/bench/rivals && npm install (${name})`, { cause });
+    throw new Error(`rivals are not installed: cd test/bench/rivals && npm install (${name})`, {
+      cause,
+    });
   }
 }
 
@@ -58,6 +60,8 @@ export function openPouch(path: string): Pouch {
 
 /** Version of an installed rival. */
 export function rivalVersion(name: string): string {
-  const path = fileURLToPath(new URL(`../../../test/bench/rivals/node_modules/${name}/package.json`, import.meta.url));
+  const path = fileURLToPath(
+    new URL(`../../../test/bench/rivals/node_modules/${name}/package.json`, import.meta.url),
+  );
   return `${name} ${(require(path) as { version: string }).version}`;
 }

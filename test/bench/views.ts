@@ -31,7 +31,10 @@ export const KINDS: Readonly<Record<Kind, Readonly<Record<string, View>>>> = {
   },
 };
 
-export function designDocument(kind: Kind): { readonly _id: string; readonly views: Readonly<Record<string, View>> } {
+export function designDocument(kind: Kind): {
+  readonly _id: string;
+  readonly views: Readonly<Record<string, View>>;
+} {
   return { _id: `_design/${kind}`, views: KINDS[kind] };
 }
 
@@ -100,13 +103,20 @@ function addToGroup(content: ViewContent, keyText: string, value: number): void 
 }
 
 /** Parses the file line by line and computes everything in plain arrays and maps. Of a repeated id the last line counts. */
-export function expectedOf(path: string, kind: Kind, latest?: ReadonlyMap<string, string>): Expected {
+export function expectedOf(
+  path: string,
+  kind: Kind,
+  latest?: ReadonlyMap<string, string>,
+): Expected {
   const names = Object.keys(KINDS[kind]);
-  const views: Record<string, ViewContent> = Object.fromEntries(names.map((name) => [name, emptyContent()]));
+  const views: Record<string, ViewContent> = Object.fromEntries(
+    names.map((name) => [name, emptyContent()]),
+  );
   let documents = 0;
   let dataBytes = 0;
   for (const text of readLines(path)) {
-    const row = JSON.parse(text) as BenchDocument | { readonly id: string; readonly doc: BenchDocument };
+    const row = JSON.parse(text) as
+      BenchDocument | { readonly id: string; readonly doc: BenchDocument };
     let doc = "doc" in row ? row.doc : row;
     const newer = latest?.get(doc._id);
     if (newer !== undefined) doc = JSON.parse(newer) as BenchDocument;
@@ -140,9 +150,13 @@ export function reductionOf(reduce: string, group: readonly number[]): unknown {
 
 /** Equal, but for the last digits of sums of fractions, which depend on the order of adding. */
 export function nearlyEqual(a: unknown, b: unknown): boolean {
-  if (typeof a === "number" && typeof b === "number") return Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b));
+  if (typeof a === "number" && typeof b === "number")
+    return Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b));
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
   const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
   const keys = Object.keys(left);
-  return keys.length === Object.keys(right).length && keys.every((key) => nearlyEqual(left[key], right[key]));
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => nearlyEqual(left[key], right[key]))
+  );
 }

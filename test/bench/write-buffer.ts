@@ -68,7 +68,9 @@ class HashAndList implements Buffer16 {
   drain(): number[] {
     const batch = this.#batch;
     batch.sort();
-    const values = Array.from({ length: batch.length }, (_, i) => readNumber(batch.bytes, batch.valueStart(i)));
+    const values = Array.from({ length: batch.length }, (_, i) =>
+      readNumber(batch.bytes, batch.valueStart(i)),
+    );
     batch.clear();
     this.#table.fill(-1);
     this.#size = 0;
@@ -209,7 +211,8 @@ class SkipList implements Buffer16 {
   #find(key: string, before: SkipNode[] | undefined): SkipNode | undefined {
     let node = this.#head;
     for (let level = LEVELS - 1; level >= 0; level--) {
-      for (let next = node.next[level]; next && next.key < key; next = node.next[level]) node = next;
+      for (let next = node.next[level]; next && next.key < key; next = node.next[level])
+        node = next;
       if (before) before[level] = node;
     }
     return node.next[0];
@@ -218,7 +221,8 @@ class SkipList implements Buffer16 {
 
 function hashAt(bytes: Uint8Array, start: number): number {
   let hash = 0x811c9dc5;
-  for (let i = start; i < start + KEY_BYTES; i++) hash = Math.imul(hash ^ (bytes[i] as number), 0x01000193);
+  for (let i = start; i < start + KEY_BYTES; i++)
+    hash = Math.imul(hash ^ (bytes[i] as number), 0x01000193);
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
@@ -299,7 +303,10 @@ for (; done < keys && performance.now() - began < LIMIT_MS; done++) {
 }
 const wallMs = performance.now() - began;
 const used = process.cpuUsage(cpu);
-check(drained + buffer.size === done, `${drained} drained and ${buffer.size} held of ${done} inserted`);
+check(
+  drained + buffer.size === done,
+  `${drained} drained and ${buffer.size} held of ${done} inserted`,
+);
 // Reports of the collector come with the event loop.
 await new Promise((resolve) => setTimeout(resolve, 50));
 const sorted = inserts.subarray(0, done);

@@ -130,6 +130,7 @@ export interface BuildDone {
 /** What a build with --json says at its end. */
 export function buildDone(result: Pick<CliResult, "stdout" | "stderr">): BuildDone {
   const done = jsonLines(result.stdout).at(-1)?.["done"];
-  if (done === undefined) throw new Error(`the build said nothing at its end: ${result.stdout}\n${result.stderr}`);
+  if (done === undefined)
+    throw new Error(`the build said nothing at its end: ${result.stdout}\n${result.stderr}`);
   return done as BuildDone;
 }

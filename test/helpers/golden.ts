@@ -51,5 +51,7 @@ export function sameAnswer(a: unknown, b: unknown, ordered = false): boolean {
   const others = Object.keys(right);
   if (names.length !== others.length) return false;
   if (ordered && names.some((name, i) => name !== others[i])) return false;
-  return names.every((name) => name in right && sameAnswer(left[name], right[name], ordered || name === "key"));
+  return names.every(
+    (name) => name in right && sameAnswer(left[name], right[name], ordered || name === "key"),
+  );
 }

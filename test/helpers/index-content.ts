@@ -19,7 +19,8 @@ export async function treeContent(path: string): Promise<TreeContent> {
     for (const name of snapshot.treeNames()) {
       const entries: string[] = [];
       for (const slice of snapshot.tree(name).slices({}))
-        for (let i = 0; i < slice.length; i++) entries.push(`${hex(slice.key(i))}=${hex(slice.value(i))}`);
+        for (let i = 0; i < slice.length; i++)
+          entries.push(`${hex(slice.key(i))}=${hex(slice.value(i))}`);
       if (entries.length > 0) content[name] = entries;
     }
     return content;
@@ -41,14 +42,21 @@ export async function answerText(
   parameters: Record<string, unknown> = {},
 ): Promise<string> {
   let text = "";
-  for await (const piece of (await index.query(design, view, { update: false, ...parameters })).text()) text += piece;
+  for await (const piece of (
+    await index.query(design, view, { update: false, ...parameters })
+  ).text())
+    text += piece;
   return text;
 }
 
 /** The same with `update_seq` and everything else that tells when, not what, left out. */
 export interface ViewRows {
   readonly total_rows?: number;
-  readonly rows: readonly { readonly id?: string; readonly key: unknown; readonly value: unknown }[];
+  readonly rows: readonly {
+    readonly id?: string;
+    readonly key: unknown;
+    readonly value: unknown;
+  }[];
 }
 
 /** Names in an index directory, sorted: what a build may leave behind shows here. */
@@ -59,6 +67,7 @@ export function names(dir: string): string[] {
 /** The only index file of a directory. */
 export function indexFile(dir: string): string {
   const files = names(dir).filter((name) => name.endsWith(".vmx"));
-  if (files.length !== 1) throw new Error(`${dir} holds ${files.length} index files: ${files.join(" ")}`);
+  if (files.length !== 1)
+    throw new Error(`${dir} holds ${files.length} index files: ${files.join(" ")}`);
   return join(dir, files[0] ?? "");
 }

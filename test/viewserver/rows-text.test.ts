@@ -8,7 +8,10 @@ import { Session } from "../../viewserver/index.js";
 test("prints any emitted keys and values as JSON.stringify does", () => {
   const session = new Session();
   session.handle(
-    JSON.stringify(["add_fun", "function (doc) { doc.rows.forEach(function (r) { emit(r[0], r[1]) }) }"]),
+    JSON.stringify([
+      "add_fun",
+      "function (doc) { doc.rows.forEach(function (r) { emit(r[0], r[1]) }) }",
+    ]),
   );
   const scalar = fc.oneof(
     fc.string(),

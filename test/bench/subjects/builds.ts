@@ -41,7 +41,11 @@ interface Plan {
 
 interface Outcome {
   readonly measured: readonly Measured[];
-  readonly sizes: readonly { readonly name: string; readonly bytes: number; readonly dataBytes: number }[];
+  readonly sizes: readonly {
+    readonly name: string;
+    readonly bytes: number;
+    readonly dataBytes: number;
+  }[];
 }
 
 async function compare(settings: Settings, plan: Plan): Promise<Outcome> {
@@ -62,7 +66,11 @@ async function compare(settings: Settings, plan: Plan): Promise<Outcome> {
     return {
       ...contender,
       verify: async () => {
-        sizes.push({ name: contender.name, bytes: indexBytes(contender.dir), dataBytes: expected.dataBytes });
+        sizes.push({
+          name: contender.name,
+          bytes: indexBytes(contender.dir),
+          dataBytes: expected.dataBytes,
+        });
         await verifyIndex(contender.dir, what, expected);
       },
     };
@@ -71,7 +79,10 @@ async function compare(settings: Settings, plan: Plan): Promise<Outcome> {
     ...floorContender(file, kind),
     verifyEach: ({ stdout }) => {
       const { rows } = JSON.parse(stdout) as { rows: number };
-      const wanted = Object.values(expectations.get(kind)?.views ?? {}).reduce((sum, view) => sum + view.rows, 0);
+      const wanted = Object.values(expectations.get(kind)?.views ?? {}).reduce(
+        (sum, view) => sum + view.rows,
+        0,
+      );
       check(rows === wanted, `the floor counted ${rows} rows, not ${wanted}`);
     },
   };
@@ -105,17 +116,26 @@ function subject(title: string, what: string, planOf: (docs: number) => Plan): S
       const { measured, sizes } = await compare(settings, plan);
       const heading = `${plan.documents.toLocaleString("en-US")} documents of ${plan.docBytes ?? 250} B`;
       const notes = sizeLines(sizes);
-      const [sum, js] = ["sum", "js"].map((kind) => measured.find(({ name }) => name.includes(`, ${kind},`)));
+      const [sum, js] = ["sum", "js"].map((kind) =>
+        measured.find(({ name }) => name.includes(`, ${kind},`)),
+      );
       if (sum && js) {
         const wall = median(ratios(js, sum, ({ wallMs }) => wallMs));
         const cpu = median(ratios(js, sum, ({ cpuMs }) => cpuMs));
-        notes.push(`The reduce in JavaScript against \`_sum\`, round by round: ${short(wall)} × wall, ${short(cpu)} × CPU.`);
+        notes.push(
+          `The reduce in JavaScript against \`_sum\`, round by round: ${short(wall)} × wall, ${short(cpu)} × CPU.`,
+        );
       }
       return {
         about: `${what} ${METHOD}`,
         tables: [usageTable(heading, measured, plan.documents)],
         notes,
-        data: { documents: plan.documents, docBytes: plan.docBytes ?? 250, runs: runs(measured), sizes },
+        data: {
+          documents: plan.documents,
+          docBytes: plan.docBytes ?? 250,
+          runs: runs(measured),
+          sizes,
+        },
       };
     },
   };

@@ -29,7 +29,13 @@ interface Point {
 async function measure(settings: Settings, documents: number): Promise<Point> {
   const file = await dataFile(settings.dataDir, documents, { seed: 1 });
   let fileBytes = 0;
-  const build = cliContender({ file, kind: "one", workDir: settings.workDir, threads: 2, mapIn: "threads" });
+  const build = cliContender({
+    file,
+    kind: "one",
+    workDir: settings.workDir,
+    threads: 2,
+    mapIn: "threads",
+  });
   const [floor, ours] = await takeTurns(
     [
       floorContender(file, "one"),
@@ -38,7 +44,8 @@ async function measure(settings: Settings, documents: number): Promise<Point> {
         verifyEach: async () => {
           const first = fileBytes === 0;
           fileBytes = indexBytes(build.dir);
-          if (first && documents <= VERIFIED_MAX) await verifyIndex(build.dir, "one", expectedOf(file, "one"));
+          if (first && documents <= VERIFIED_MAX)
+            await verifyIndex(build.dir, "one", expectedOf(file, "one"));
         },
       },
     ],
@@ -82,7 +89,19 @@ async function run(settings: Settings): Promise<Report> {
   const last = points.at(-1);
   const before = points.at(-2);
   const table: Table = {
-    head: ["documents", "wall s", "CPU s", "wall µs/doc", "CPU µs/doc", "floor s", "wall / floor", "CPU / floor CPU", "file MB", "bytes/doc", "peak PSS MB"],
+    head: [
+      "documents",
+      "wall s",
+      "CPU s",
+      "wall µs/doc",
+      "CPU µs/doc",
+      "floor s",
+      "wall / floor",
+      "CPU / floor CPU",
+      "file MB",
+      "bytes/doc",
+      "peak PSS MB",
+    ],
     rows: points.map(({ documents, wallS, cpuS, floorS, floorCpuS, fileBytes, pssBytes }) => [
       documents.toLocaleString("en-US"),
       short(wallS),
@@ -103,7 +122,8 @@ async function run(settings: Settings): Promise<Report> {
     "Plot: [plots/growth.svg](plots/growth.svg), both axes logarithmic.",
   ];
   if (last && before) {
-    const each = (of: (point: Point) => number): string => short(of(last) / last.documents / (of(before) / before.documents));
+    const each = (of: (point: Point) => number): string =>
+      short(of(last) / last.documents / (of(before) / before.documents));
     notes.unshift(
       `From ${before.documents.toLocaleString("en-US")} to ${last.documents.toLocaleString("en-US")} documents the time per document grows by × ${each(({ wallS }) => wallS)} (wall), × ${each(({ cpuS }) => cpuS)} (CPU); the floor's by × ${each(({ floorS }) => floorS)}.`,
     );

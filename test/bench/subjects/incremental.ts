@@ -38,10 +38,14 @@ class Tables {
   }
 
   load(feed: ChangesFeed): void {
-    const order = feed.ids.map((_, i) => i).sort((a, b) => ((feed.ids[a] ?? "") < (feed.ids[b] ?? "") ? -1 : 1));
+    const order = feed.ids
+      .map((_, i) => i)
+      .sort((a, b) => ((feed.ids[a] ?? "") < (feed.ids[b] ?? "") ? -1 : 1));
     this.#database.exec("BEGIN");
     for (const i of order) this.#setDocument.run(feed.ids[i], "1", feed.userOf(i));
-    const byUser = order.sort((a, b) => (feed.userOf(a) < feed.userOf(b) ? -1 : feed.userOf(a) > feed.userOf(b) ? 1 : 0));
+    const byUser = order.sort((a, b) =>
+      feed.userOf(a) < feed.userOf(b) ? -1 : feed.userOf(a) > feed.userOf(b) ? 1 : 0,
+    );
     for (const i of byUser) this.#addRow.run(feed.userOf(i), feed.ids[i], 1);
     this.#database.exec("COMMIT");
     this.#database.pragma("wal_checkpoint(TRUNCATE)");
@@ -59,7 +63,9 @@ class Tables {
   }
 
   count(user: string): unknown {
-    const row = this.#database.prepare("SELECT count(*) AS n FROM rows WHERE user = ?").get(user) as { n: number };
+    const row = this.#database
+      .prepare("SELECT count(*) AS n FROM rows WHERE user = ?")
+      .get(user) as { n: number };
     return row.n;
   }
 
@@ -78,7 +84,11 @@ interface Line {
 }
 
 async function run(settings: Settings): Promise<Report> {
-  const feed = await ChangesFeed.create(settings.dataDir, join(settings.workDir, "feed.ndjson"), settings.docs);
+  const feed = await ChangesFeed.create(
+    settings.dataDir,
+    join(settings.workDir, "feed.ndjson"),
+    settings.docs,
+  );
   const index = await ViewIndex.open({
     dir: join(settings.workDir, "index"),
     source: `changes:${feed.path}`,
@@ -95,14 +105,24 @@ async function run(settings: Settings): Promise<Report> {
     for (const [changes, rounds] of SIZES) {
       if (changes > settings.docs) continue;
       for (const kind of KINDS) {
-        const line: Line = { changes, kind, ours: [], theirs: [], viewRootMoved: 0, bytesWritten: [] };
+        const line: Line = {
+          changes,
+          kind,
+          ours: [],
+          theirs: [],
+          viewRootMoved: 0,
+          bytesWritten: [],
+        };
         for (let round = -WARM_UP; round < rounds; round++) {
           const made = feed.make(changes, kind);
           feed.append(made);
           const before = await stateOf(index);
           const ours = await measureHere(() => index.update());
           const after = await stateOf(index);
-          check(ours.result.mapped === changes, `${ours.result.mapped} documents mapped, not ${changes}`);
+          check(
+            ours.result.mapped === changes,
+            `${ours.result.mapped} documents mapped, not ${changes}`,
+          );
           const theirs = await measureHere(() => {
             tables.apply(made);
           });
@@ -112,14 +132,18 @@ async function run(settings: Settings): Promise<Report> {
           line.bytesWritten.push(after.bytes - before.bytes);
           if (after.version !== before.version) line.viewRootMoved++;
         }
-        if (kind === "rows unchanged") check(line.viewRootMoved === 0, "view nodes were written though no row changed");
+        if (kind === "rows unchanged")
+          check(line.viewRootMoved === 0, "view nodes were written though no row changed");
         say(`  ${changes} ${kind}: ${spread(line.ours.map(({ wallMs }) => wallMs))} ms`);
         lines.push(line);
       }
     }
     await verifyOpen(index, "one", expectedOf(feed.base, "one", feed.latest));
     const answer = await index.query("one", "by_user", { key: "u1", update: "false" });
-    check((await answer.object()).rows[0]?.value === tables.count("u1"), "sqlite counts other rows");
+    check(
+      (await answer.object()).rows[0]?.value === tables.count("u1"),
+      "sqlite counts other rows",
+    );
   } finally {
     tables.close();
     await index.close();
@@ -139,7 +163,18 @@ async function stateOf(index: ViewIndex): Promise<{ version: string; bytes: numb
 function report(lines: readonly Line[], settings: Settings): Report {
   const table: Table = {
     title: `Changes into ${settings.docs.toLocaleString("en-US")} documents of 250 B`,
-    head: ["changes", "what changes", "viewmill ms", "CPU ms", "µs/change", "sqlite ms", "CPU ms", "viewmill / sqlite", "MB written", "view nodes written"],
+    head: [
+      "changes",
+      "what changes",
+      "viewmill ms",
+      "CPU ms",
+      "µs/change",
+      "sqlite ms",
+      "CPU ms",
+      "viewmill / sqlite",
+      "MB written",
+      "view nodes written",
+    ],
     rows: lines.map(({ changes, kind, ours, theirs, viewRootMoved, bytesWritten }) => [
       changes.toLocaleString("en-US"),
       kind,

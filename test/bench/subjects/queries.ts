@@ -30,11 +30,17 @@ interface Question {
   readonly target?: string;
 }
 
-async function many(index: ViewIndex, times: number, parameters: () => Parameters, rows?: number): Promise<number> {
+async function many(
+  index: ViewIndex,
+  times: number,
+  parameters: () => Parameters,
+  rows?: number,
+): Promise<number> {
   for (let i = 0; i < times; i++) {
     const answer = await index.query("one", "by_user", parameters());
     const object = answer.objectSync() ?? (await answer.object());
-    if (rows !== undefined) check(object.rows.length === rows, `${object.rows.length} rows, not ${rows}`);
+    if (rows !== undefined)
+      check(object.rows.length === rows, `${object.rows.length} rows, not ${rows}`);
   }
   return times;
 }
@@ -56,14 +62,16 @@ function questions(expected: Expected, firstGroup: number[], firstRow: number[])
   const users = [...groups.keys()].map((text) => JSON.parse(text) as string);
   const rare = users.filter((user) => (groups.get(JSON.stringify(user))?.[0] ?? 0) <= 5);
   const sorted = users.toSorted();
-  const startOfRange = (random: Random): string => sorted[random.below(Math.max(1, sorted.length - 1000))] ?? "";
+  const startOfRange = (random: Random): string =>
+    sorted[random.below(Math.max(1, sorted.length - 1000))] ?? "";
   return [
     {
       name: "key=, a user of at most 5 rows, reduce=false",
       unit: "queries/s",
       target: "≥ 150 000 in-process; over HTTP ≥ 0.6 of the bare server",
       http: (random) => ({ key: random.pick(rare), reduce: false }),
-      here: (index, random) => many(index, LOOKUPS, () => ({ key: random.pick(rare), reduce: false })),
+      here: (index, random) =>
+        many(index, LOOKUPS, () => ({ key: random.pick(rare), reduce: false })),
     },
     {
       name: "key=, any user, reduced",
@@ -76,13 +84,24 @@ function questions(expected: Expected, firstGroup: number[], firstRow: number[])
       unit: "queries/s",
       http: (random) => ({ startkey: startOfRange(random), limit: 100, reduce: false }),
       here: (index, random) =>
-        many(index, LOOKUPS / 20, () => ({ startkey: startOfRange(random), limit: 100, reduce: false }), 100),
+        many(
+          index,
+          LOOKUPS / 20,
+          () => ({ startkey: startOfRange(random), limit: 100, reduce: false }),
+          100,
+        ),
     },
     {
       name: "startkey=, endkey=, reduced",
       unit: "queries/s",
       http: (random) => ({ startkey: startOfRange(random), endkey: "u9" }),
-      here: (index, random) => many(index, LOOKUPS / 10, () => ({ startkey: startOfRange(random), endkey: "u9\ufff0" }), 1),
+      here: (index, random) =>
+        many(
+          index,
+          LOOKUPS / 10,
+          () => ({ startkey: startOfRange(random), endkey: "u9\ufff0" }),
+          1,
+        ),
     },
     {
       name: "everything, reduced",
@@ -106,7 +125,9 @@ function questions(expected: Expected, firstGroup: number[], firstRow: number[])
 }
 
 function pathOf(parameters: Parameters): string {
-  const query = Object.entries(parameters).map(([name, value]) => `${name}=${encodeURIComponent(JSON.stringify(value))}`);
+  const query = Object.entries(parameters).map(
+    ([name, value]) => `${name}=${encodeURIComponent(JSON.stringify(value))}`,
+  );
   return `/db/_design/one/_view/by_user?${query.join("&")}`;
 }
 
@@ -119,9 +140,24 @@ interface HttpLine {
   readonly bareCpuUs: number[];
 }
 
-async function overHttp(settings: Settings, dir: string, file: string, asked: readonly Question[]): Promise<HttpLine[]> {
+async function overHttp(
+  settings: Settings,
+  dir: string,
+  file: string,
+  asked: readonly Question[],
+): Promise<HttpLine[]> {
   const program = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-  const server = await startProgram([program("../../../indexer/cli/main.js"), "serve", dir, "--source", file, "--port", "0", "--json", "--quiet"]);
+  const server = await startProgram([
+    program("../../../indexer/cli/main.js"),
+    "serve",
+    dir,
+    "--source",
+    file,
+    "--port",
+    "0",
+    "--json",
+    "--quiet",
+  ]);
   const lines: HttpLine[] = [];
   try {
     for (const { name, http } of asked) {
@@ -129,17 +165,34 @@ async function overHttp(settings: Settings, dir: string, file: string, asked: re
       const random = new Random(3);
       const paths = Array.from({ length: 2000 }, () => pathOf(http(random)));
       const bodies = await Promise.all(
-        paths.slice(0, 50).map(async (path) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).text()),
+        paths
+          .slice(0, 50)
+          .map(async (path) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).text()),
       );
       const size = median(bodies.map((body) => Buffer.byteLength(body)));
       const body = join(settings.workDir, "body.json");
       writeFileSync(body, "x".repeat(Math.round(size)));
       const bare = await startProgram([program("../bare-server.js"), body]);
-      const line: HttpLine = { name, bodyBytes: Math.round(size), ours: [], bare: [], cpuUs: [], bareCpuUs: [] };
+      const line: HttpLine = {
+        name,
+        bodyBytes: Math.round(size),
+        ours: [],
+        bare: [],
+        cpuUs: [],
+        bareCpuUs: [],
+      };
       try {
-        const once = async (of: typeof server, rate: number[], cpu: number[], keep: boolean): Promise<void> => {
+        const once = async (
+          of: typeof server,
+          rate: number[],
+          cpu: number[],
+          keep: boolean,
+        ): Promise<void> => {
           const before = of.cpuMs();
-          const perSecond = await requestsPerSecond(of.port, paths, { connections: CONNECTIONS, ms: HTTP_MS });
+          const perSecond = await requestsPerSecond(of.port, paths, {
+            connections: CONNECTIONS,
+            ms: HTTP_MS,
+          });
           if (!keep) return;
           rate.push(perSecond);
           cpu.push(((of.cpuMs() - before) * 1000) / (perSecond * (HTTP_MS / 1000)));
@@ -201,7 +254,15 @@ async function run(settings: Settings): Promise<Report> {
     },
     {
       title: `Over HTTP, ${CONNECTIONS} connections`,
-      head: ["query", "body bytes", "viewmill serve, req/s", "bare node:http, req/s", "viewmill / bare", "server CPU µs", "bare CPU µs"],
+      head: [
+        "query",
+        "body bytes",
+        "viewmill serve, req/s",
+        "bare node:http, req/s",
+        "viewmill / bare",
+        "server CPU µs",
+        "bare CPU µs",
+      ],
       rows: lines.map(({ name, bodyBytes, ours, bare, cpuUs, bareCpuUs }) => [
         name,
         String(bodyBytes),

@@ -33,7 +33,13 @@ interface Engine {
 function viewmill(file: string, dir: string): Engine {
   let index: ViewIndex | undefined;
   const open = async (): Promise<ViewIndex> =>
-    (index ??= await ViewIndex.open({ dir, source: file, designDocuments: [designDocument("one")], mapIn: "threads", threads: 2 }));
+    (index ??= await ViewIndex.open({
+      dir,
+      source: file,
+      designDocuments: [designDocument("one")],
+      mapIn: "threads",
+      threads: 2,
+    }));
   return {
     name: "viewmill, 2 threads",
     lookups: LOOKUPS,
@@ -76,7 +82,8 @@ function pouchdb(file: string, dir: string): Engine {
       await database.put(designDocument("one"));
     },
     build: () => database.query("one/by_user", { reduce: false, limit: 1 }),
-    lookup: async (user) => (await database.query("one/by_user", { key: user, reduce: false })).rows.length,
+    lookup: async (user) =>
+      (await database.query("one/by_user", { key: user, reduce: false })).rows.length,
     group: async () => {
       const { rows } = await database.query("one/by_user", { group: true });
       return [rows.length, rows.reduce((sum, { value }) => sum + (value as number), 0)];
@@ -159,7 +166,10 @@ async function measureEngine(engine: Engine, expected: Expected, figures: Figure
   const chosen = Array.from({ length: engine.lookups }, () => random.pick(users));
   for (const user of chosen) {
     const count = await engine.lookup(user);
-    check(count === groups.get(JSON.stringify(user))?.[0], `${engine.name}: ${count} rows of ${user}`);
+    check(
+      count === groups.get(JSON.stringify(user))?.[0],
+      `${engine.name}: ${count} rows of ${user}`,
+    );
   }
   const lookups = await measureHere(async () => {
     // No await where there is nothing to wait for: a turn of the event loop costs as much as a lookup.
@@ -187,9 +197,20 @@ async function run(settings: Settings): Promise<Report> {
   const all: Figures[] = [];
   for (let round = 0; round < settings.rounds; round++) {
     const at = (name: string): string => join(settings.workDir, `${name}-${round}`);
-    const engines = [viewmill(file, at("index")), pouchdb(file, at("pouch")), sqlite(file, at("sqlite")), map(file)];
+    const engines = [
+      viewmill(file, at("index")),
+      pouchdb(file, at("pouch")),
+      sqlite(file, at("sqlite")),
+      map(file),
+    ];
     for (const [i, engine] of engines.entries()) {
-      const figures = (all[i] ??= { name: engine.name, buildMs: [], buildCpuMs: [], lookupsPerSecond: [], groupMs: [] });
+      const figures = (all[i] ??= {
+        name: engine.name,
+        buildMs: [],
+        buildCpuMs: [],
+        lookupsPerSecond: [],
+        groupMs: [],
+      });
       await measureEngine(engine, expected, figures);
     }
   }
@@ -202,7 +223,16 @@ async function run(settings: Settings): Promise<Report> {
   };
   const table: Table = {
     title: `${documents.toLocaleString("en-US")} documents of 250 B, ${(expected.views["by_user"]?.groups.size ?? 0).toLocaleString("en-US")} users`,
-    head: ["engine", "build s", "CPU s", "viewmill is × faster", "key lookups/s", "× faster", "group=true, ms", "× faster"],
+    head: [
+      "engine",
+      "build s",
+      "CPU s",
+      "viewmill is × faster",
+      "key lookups/s",
+      "× faster",
+      "group=true, ms",
+      "× faster",
+    ],
     rows: all.map((figures) => [
       figures.name,
       spread(figures.buildMs.map((ms) => ms / 1000)),

@@ -24,7 +24,8 @@ function programOf(name: string): string {
 function flat(line: Line, prefix = ""): Record<string, string> {
   const cells: Record<string, string> = {};
   for (const [name, value] of Object.entries(line)) {
-    if (typeof value === "object" && value !== null) Object.assign(cells, flat(value as Line, `${prefix}${name} `));
+    if (typeof value === "object" && value !== null)
+      Object.assign(cells, flat(value as Line, `${prefix}${name} `));
     else if (typeof value === "number") cells[prefix + name] = short(value, 4);
     else cells[prefix + name] = String(value);
   }
@@ -34,10 +35,19 @@ function flat(line: Line, prefix = ""): Record<string, string> {
 function tableOf(title: string | undefined, lines: readonly Line[]): Table {
   const rows = lines.map((line) => flat(line));
   const head = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  return { ...(title === undefined ? {} : { title }), head, rows: rows.map((row) => head.map((name) => row[name] ?? "–")) };
+  return {
+    ...(title === undefined ? {} : { title }),
+    head,
+    rows: rows.map((row) => head.map((name) => row[name] ?? "–")),
+  };
 }
 
-function scripted(title: string, about: string, runs: readonly Run[], notes: readonly string[] = []): Subject {
+function scripted(
+  title: string,
+  about: string,
+  runs: readonly Run[],
+  notes: readonly string[] = [],
+): Subject {
   return {
     title,
     async run(settings): Promise<Report> {
@@ -47,7 +57,11 @@ function scripted(title: string, about: string, runs: readonly Run[], notes: rea
       const lines = new Map<string | undefined, Line[]>();
       for (const { title, args } of runs) {
         const [name = "", ...more] = args(settings).map(String);
-        const { stdout } = await runMeasured(process.execPath, ["--expose-gc", programOf(name), ...more]);
+        const { stdout } = await runMeasured(process.execPath, [
+          "--expose-gc",
+          programOf(name),
+          ...more,
+        ]);
         const printed = stdout
           .split("\n")
           .filter((line) => line.startsWith("{"))
@@ -67,15 +81,25 @@ export const pipelining = scripted(
   "Experiment: pipelining",
   "200 000 documents through one child process with windows of 1, 10, 100, … unanswered commands: our own server, and a server that reads 4 KiB at a time and writes a line at a time. A window of 1 is the strict half-duplex of CouchDB's own client. Microseconds and context switches are per document; host is this side, server the child.",
   [
-    { title: "viewmill-server", args: ({ docs }) => ["protocol.js", Math.min(docs, 200_000), "own", 3] },
-    { title: "a half-duplex server", args: ({ docs }) => ["protocol.js", Math.min(docs, 50_000), "half-duplex", 1] },
+    {
+      title: "viewmill-server",
+      args: ({ docs }) => ["protocol.js", Math.min(docs, 200_000), "own", 3],
+    },
+    {
+      title: "a half-duplex server",
+      args: ({ docs }) => ["protocol.js", Math.min(docs, 50_000), "half-duplex", 1],
+    },
   ],
 );
 
 export const batches = scripted(
   "Experiment: minimum-size batches",
   "The same 100 000 random changes (keys changed) of an index of 200 000 documents: in updates of 100, 1000 and 10 000 changes, each synced; and in one update with a growing minimum for what is applied at once. Rows and groups equal a naive computation at the end of each.",
-  [{ args: ({ docs }) => ["batch-sizes.js", Math.min(docs, 200_000), Math.min(docs / 2, 100_000)] }],
+  [
+    {
+      args: ({ docs }) => ["batch-sizes.js", Math.min(docs, 200_000), Math.min(docs / 2, 100_000)],
+    },
+  ],
 );
 
 export const nodeCache = scripted(
@@ -88,7 +112,11 @@ export const documentCache = scripted(
   "Experiment: document cache",
   "Single documents by id through the index (`include_docs`), in microseconds: found in the document cache; read from the file with the page cache warm; with it dropped.",
   [1200, 100_000].map((bytes) => ({
-    args: ({ docs }: Settings) => ["document-cache.js", bytes, Math.min(docs, bytes > 10_000 ? 2000 : 20_000)],
+    args: ({ docs }: Settings) => [
+      "document-cache.js",
+      bytes,
+      Math.min(docs, bytes > 10_000 ? 2000 : 20_000),
+    ],
   })),
 );
 

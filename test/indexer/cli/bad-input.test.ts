@@ -75,7 +75,10 @@ async function refused(
   const before = content(made);
   const results = await Promise.all([absent, made].map((dir) => viewmill(args(dir))));
   for (const result of results) {
-    expect({ exit: result.exit, stderr: result.stderr }).toEqual({ exit, stderr: expect.stringMatching(says) });
+    expect({ exit: result.exit, stderr: result.stderr }).toEqual({
+      exit,
+      stderr: expect.stringMatching(says),
+    });
     expect(result.stderr).not.toContain("    at ");
   }
   expect(existsSync(join(root, "absent"))).toBe(false);
@@ -171,9 +174,7 @@ describe("a source that cannot be read", () => {
       );
       writeFileSync(path, lines(20, 45));
       expect(await viewmill([...args, "--quiet"])).toMatchObject({ exit: 0, stderr: "" });
-      expect((await viewmill(["query", dir, "d/v", "--json"])).stdout).toBe(
-        reduced(25),
-      );
+      expect((await viewmill(["query", dir, "d/v", "--json"])).stdout).toBe(reduced(25));
     },
   );
 
@@ -196,8 +197,18 @@ describe("a source that cannot be read", () => {
       `{"seq":1,"id":"a","changes":[{"rev":"1-a"}],"doc":{"_id":"a"}}\n{"seq":2,"changes":[],"doc":{}}\n`,
     );
     const absent = join(root, "absent", "deeper");
-    const result = await viewmill(["build", absent, "--source", `changes:${feed}`, "--ddoc", design]);
-    expect(result).toMatchObject({ exit: 1, stderr: expect.stringMatching(/feed\.ndjson, line 2: .*SOURCE_MALFORMED/) });
+    const result = await viewmill([
+      "build",
+      absent,
+      "--source",
+      `changes:${feed}`,
+      "--ddoc",
+      design,
+    ]);
+    expect(result).toMatchObject({
+      exit: 1,
+      stderr: expect.stringMatching(/feed\.ndjson, line 2: .*SOURCE_MALFORMED/),
+    });
     expect(existsSync(join(root, "absent"))).toBe(false);
   });
 
@@ -269,9 +280,7 @@ describe("a source that cannot be read", () => {
     expect(
       await viewmill(["build", copy, "--source", `changes:${feed}`, "--rebuild"]),
     ).toMatchObject({ exit: 0 });
-    expect((await viewmill(["query", copy, "d/v", "--json"])).stdout).toBe(
-      reduced(1),
-    );
+    expect((await viewmill(["query", copy, "d/v", "--json"])).stdout).toBe(reduced(1));
   });
 });
 
@@ -372,9 +381,7 @@ describe("a design document that cannot be used", () => {
     const result = await viewmill(["build", dir, "--source", mixed]);
     expect(result.exit).toBe(0);
     expect(result.stderr).toMatch(/_design\/b.*'w'/);
-    expect((await viewmill(["query", dir, "d/v", "--json"])).stdout).toBe(
-      reduced(3),
-    );
+    expect((await viewmill(["query", dir, "d/v", "--json"])).stdout).toBe(reduced(3));
     const asked = await viewmill(["query", dir, "b/w"]);
     expect(asked.exit).toBe(1);
     expect(asked.stderr).toMatch(/INDEXER_NO_INDEX/);
@@ -383,8 +390,20 @@ describe("a design document that cannot be used", () => {
 
 describe("a view server that cannot be started", () => {
   test("is named, and nothing is left of a first build", async () => {
-    const result = await viewmill(["build", join(root, "absent", "x"), "--source", source, "--ddoc", design, "--server", "/no/such/program"]);
-    expect(result).toMatchObject({ exit: 1, stderr: expect.stringMatching(/\/no\/such\/program.*INDEXER_SERVER_NOT_FOUND/) });
+    const result = await viewmill([
+      "build",
+      join(root, "absent", "x"),
+      "--source",
+      source,
+      "--ddoc",
+      design,
+      "--server",
+      "/no/such/program",
+    ]);
+    expect(result).toMatchObject({
+      exit: 1,
+      stderr: expect.stringMatching(/\/no\/such\/program.*INDEXER_SERVER_NOT_FOUND/),
+    });
     expect(existsSync(join(root, "absent"))).toBe(false);
   });
 });

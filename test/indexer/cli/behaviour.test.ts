@@ -26,14 +26,17 @@ const dir = join(root, "index");
 
 function lines(from: number, to: number, n = 1): string {
   let text = "";
-  for (let i = from; i < to; i++) text += `{"_id":"doc-${String(i).padStart(3, "0")}","kind":"${i % 2 === 0 ? "even" : "odd"}","n":${n * i}}\n`;
+  for (let i = from; i < to; i++)
+    text += `{"_id":"doc-${String(i).padStart(3, "0")}","kind":"${i % 2 === 0 ? "even" : "odd"}","n":${n * i}}\n`;
   return text;
 }
 
 beforeAll(async () => {
   writeFileSync(source, lines(0, 10));
   writeFileSync(design, JSON.stringify(DESIGN));
-  expect(await viewmill(["build", dir, "--source", source, "--ddoc", design, "--quiet"])).toMatchObject({ exit: 0, stdout: "", stderr: "" });
+  expect(
+    await viewmill(["build", dir, "--source", source, "--ddoc", design, "--quiet"]),
+  ).toMatchObject({ exit: 0, stdout: "", stderr: "" });
 });
 
 async function ask(...args: string[]): Promise<string> {
@@ -45,7 +48,21 @@ async function ask(...args: string[]): Promise<string> {
 describe("build", () => {
   test("says with --json how far it is, and in the end what it did and what is there", async () => {
     const to = join(root, "json");
-    const result = await viewmill(["build", to, "--source", source, "--ddoc", design, "--json", "--progress-interval", "0", "--min-docs", "1", "--chunk-bytes", "100"]);
+    const result = await viewmill([
+      "build",
+      to,
+      "--source",
+      source,
+      "--ddoc",
+      design,
+      "--json",
+      "--progress-interval",
+      "0",
+      "--min-docs",
+      "1",
+      "--chunk-bytes",
+      "100",
+    ]);
     expect(result).toMatchObject({ exit: 0, stderr: "" });
     const told = jsonLines(result.stdout);
     expect(told.length).toBeGreaterThan(2);
@@ -77,7 +94,11 @@ describe("build", () => {
             errors: 0,
             rows: { by_kind: 10, names: 10 },
             updateSeq: expect.any(String),
-            sizes: { file: expect.any(Number), active: expect.any(Number), external: expect.any(Number) },
+            sizes: {
+              file: expect.any(Number),
+              active: expect.any(Number),
+              external: expect.any(Number),
+            },
           },
         ],
       },
@@ -90,11 +111,18 @@ describe("build", () => {
     const to = join(root, "again");
     writeFileSync(join(folder, "docs.ndjson"), lines(0, 20));
     // The source is named relative to a folder that later commands do not run in.
-    expect(await viewmill(["build", to, "--source", "docs.ndjson", "--ddoc", design, "-q"], { cwd: folder })).toMatchObject({ exit: 0 });
+    expect(
+      await viewmill(["build", to, "--source", "docs.ndjson", "--ddoc", design, "-q"], {
+        cwd: folder,
+      }),
+    ).toMatchObject({ exit: 0 });
     writeFileSync(join(folder, "docs.ndjson"), lines(5, 12) + lines(12, 14, 3) + lines(14, 21));
     const second = await viewmill(["build", to, "--json"]);
     expect(buildDone(second)).toMatchObject({ mapped: 3, unchanged: 13, deleted: 5 });
-    expect(buildDone(await viewmill(["build", to, "--json"]))).toMatchObject({ mapped: 0, documents: 0 });
+    expect(buildDone(await viewmill(["build", to, "--json"]))).toMatchObject({
+      mapped: 0,
+      documents: 0,
+    });
     const told = await viewmill(["build", to]);
     expect(told).toMatchObject({ exit: 0, stdout: "" });
     expect(told.stderr).toMatch(/^0 documents in .*: 0 mapped/);
@@ -104,15 +132,23 @@ describe("build", () => {
     const to = join(root, "stdin");
     const args = ["build", to, "--source", "-", "--ddoc", design, "--json"];
     expect(buildDone(await viewmill(args, { input: lines(0, 30) }))).toMatchObject({ mapped: 30 });
-    expect(buildDone(await viewmill(args, { input: lines(10, 31) }))).toMatchObject({ mapped: 1, unchanged: 20, deleted: 10 });
+    expect(buildDone(await viewmill(args, { input: lines(10, 31) }))).toMatchObject({
+      mapped: 1,
+      unchanged: 20,
+      deleted: 10,
+    });
   });
 
   test("takes the id from another member with --id-field", async () => {
     const to = join(root, "id-field");
     const file = join(root, "named.ndjson");
     writeFileSync(file, `{"name":"x","kind":"a","n":1}\n{"name":"y","kind":"a","n":2}\n`);
-    expect(await viewmill(["build", to, "--source", file, "--ddoc", design, "--id-field", "name", "-q"])).toMatchObject({ exit: 0 });
-    expect((await viewmill(["query", to, "d/by_kind", "--reduce=false", "--json"])).stdout).toContain('"id":"y","key":["a",2],"value":2');
+    expect(
+      await viewmill(["build", to, "--source", file, "--ddoc", design, "--id-field", "name", "-q"]),
+    ).toMatchObject({ exit: 0 });
+    expect(
+      (await viewmill(["query", to, "d/by_kind", "--reduce=false", "--json"])).stdout,
+    ).toContain('"id":"y","key":["a",2],"value":2');
     expect(buildDone(await viewmill(["build", to, "--json"]))).toMatchObject({ mapped: 0 });
   });
 
@@ -120,9 +156,16 @@ describe("build", () => {
     const to = join(root, "append");
     const file = join(root, "log.ndjson");
     writeFileSync(file, lines(0, 5));
-    expect(await viewmill(["build", to, "--source", file, "--append", "--ddoc", design, "-q"])).toMatchObject({ exit: 0 });
+    expect(
+      await viewmill(["build", to, "--source", file, "--append", "--ddoc", design, "-q"]),
+    ).toMatchObject({ exit: 0 });
     appendFileSync(file, `${lines(3, 7)}{"_id":"doc-000","_deleted":true}\n`);
-    expect(buildDone(await viewmill(["build", to, "--json"]))).toMatchObject({ documents: 5, mapped: 2, unchanged: 2, deleted: 1 });
+    expect(buildDone(await viewmill(["build", to, "--json"]))).toMatchObject({
+      documents: 5,
+      mapped: 2,
+      unchanged: 2,
+      deleted: 1,
+    });
   });
 });
 
@@ -139,49 +182,88 @@ describe("query", () => {
   });
 
   test.each([
-    [["--start-key", '["odd"]', "--end-key", '["odd",5]'], ["--startkey=[\"odd\"]", '--endkey=["odd",5]']],
-    [["--start_key", '["odd"]', "--end_key", '["odd",5]'], ["--startkey", '["odd"]', "--endkey", '["odd",5]']],
-    [["--inclusive-end=false", "--endkey", '["even",4]'], ["--inclusive_end", "false", "--endkey", '["even",4]']],
-    [["--descending", "--limit", "3"], ["--descending=true", "--limit=3"]],
-    [["--keys", '[["odd",1],["even",2]]'], ["--keys=[[\"odd\",1],[\"even\",2]]"]],
-    [["--startkey-docid", "doc-004", "--startkey", '["even",4]'], ["--start_key_doc_id", "doc-004", "--startkey", '["even",4]']],
+    [
+      ["--start-key", '["odd"]', "--end-key", '["odd",5]'],
+      ['--startkey=["odd"]', '--endkey=["odd",5]'],
+    ],
+    [
+      ["--start_key", '["odd"]', "--end_key", '["odd",5]'],
+      ["--startkey", '["odd"]', "--endkey", '["odd",5]'],
+    ],
+    [
+      ["--inclusive-end=false", "--endkey", '["even",4]'],
+      ["--inclusive_end", "false", "--endkey", '["even",4]'],
+    ],
+    [
+      ["--descending", "--limit", "3"],
+      ["--descending=true", "--limit=3"],
+    ],
+    [["--keys", '[["odd",1],["even",2]]'], ['--keys=[["odd",1],["even",2]]']],
+    [
+      ["--startkey-docid", "doc-004", "--startkey", '["even",4]'],
+      ["--start_key_doc_id", "doc-004", "--startkey", '["even",4]'],
+    ],
   ])("takes parameters in every spelling: %j", async (one, other) => {
     const text = await ask("d/by_kind", "--reduce=false", ...one);
     expect(text).toBe(await ask("d/by_kind", "--reduce", "false", ...other));
     expect((JSON.parse(text) as { rows: unknown[] }).rows.length).toBeGreaterThan(0);
   });
 
-  test.each([[["--group"], ["--group=true"]], [["--group-level=2"], ["--group_level", "2"]]])("and of reduces: %j", async (one, other) => {
+  test.each([
+    [["--group"], ["--group=true"]],
+    [["--group-level=2"], ["--group_level", "2"]],
+  ])("and of reduces: %j", async (one, other) => {
     expect(await ask("d/by_kind", ...one)).toBe(await ask("d/by_kind", ...other));
   });
 
   test("shows a table to people", async () => {
     const { stdout, stderr } = await viewmill(["query", dir, "d/by_kind", "--group-level", "1"]);
-    expect(stdout.split("\n")).toEqual([expect.stringMatching(/^key +value$/), expect.stringMatching(/^─+ +─+$/), '["even"]     20', '["odd"]      25', ""]);
+    expect(stdout.split("\n")).toEqual([
+      expect.stringMatching(/^key +value$/),
+      expect.stringMatching(/^─+ +─+$/),
+      '["even"]     20',
+      '["odd"]      25',
+      "",
+    ]);
     expect(stderr).toBe("2 rows\n");
-    expect((await viewmill(["query", dir, "d/by_kind", "--group-level", "1", "-q"])).stderr).toBe("");
+    expect((await viewmill(["query", dir, "d/by_kind", "--group-level", "1", "-q"])).stderr).toBe(
+      "",
+    );
   });
 
   test("with documents and sequence", async () => {
     const text = await ask("d/names", "--include-docs", "--key", '"doc-003"');
-    expect(JSON.parse(text)).toMatchObject({ rows: [{ doc: { _id: "doc-003", kind: "odd", n: 3 } }] });
-    expect(JSON.parse(await ask("d/names", "--update-seq", "--limit", "0"))).toMatchObject({ update_seq: expect.anything(), rows: [] });
+    expect(JSON.parse(text)).toMatchObject({
+      rows: [{ doc: { _id: "doc-003", kind: "odd", n: 3 } }],
+    });
+    expect(JSON.parse(await ask("d/names", "--update-seq", "--limit", "0"))).toMatchObject({
+      update_seq: expect.anything(),
+      rows: [],
+    });
   });
 
   test("needs nothing but the directory, and updates when it is told to", async () => {
     const to = join(root, "moved");
     const file = join(root, "moving.ndjson");
     writeFileSync(file, lines(0, 4));
-    expect(await viewmill(["build", to, "--source", file, "--ddoc", design, "-q"])).toMatchObject({ exit: 0 });
+    expect(await viewmill(["build", to, "--source", file, "--ddoc", design, "-q"])).toMatchObject({
+      exit: 0,
+    });
     appendFileSync(file, lines(4, 6));
     const total = async (...args: string[]): Promise<unknown> =>
-      (JSON.parse((await viewmill(["query", to, "d/names", "--limit=0", "--json", ...args])).stdout) as { total_rows: number }).total_rows;
+      (
+        JSON.parse(
+          (await viewmill(["query", to, "d/names", "--limit=0", "--json", ...args])).stdout,
+        ) as { total_rows: number }
+      ).total_rows;
     expect(await total()).toBe(4);
     expect(await total("--update=true")).toBe(6);
     renameSync(file, `${file}.gone`);
     expect(await total()).toBe(6);
     const info = await viewmill(["info", to, "--json"]);
-    expect(JSON.parse(info.stdout)).toMatchObject({ groups: [{ designDocument: "_design/d", state: "ready", documents: 6 }] });
+    expect(JSON.parse(info.stdout)).toMatchObject({
+      groups: [{ designDocument: "_design/d", state: "ready", documents: 6 }],
+    });
     expect(await viewmill(["errors", to, "--json"])).toMatchObject({ exit: 0, stdout: "" });
     expect((await viewmill(["info", to])).stdout).toMatch(/_design\/d +ready/);
   });
@@ -192,8 +274,20 @@ describe("follow", () => {
     const to = join(root, "follow");
     const file = join(root, "growing.ndjson");
     writeFileSync(file, lines(0, 5));
-    const run = startViewmill(["follow", to, "--source", file, "--append", "--ddoc", design, "--json", "--progress-interval", "0"]);
-    const documents = (): number => (run.lines().at(-1)?.["progress"] as { documents: number } | undefined)?.documents ?? 0;
+    const run = startViewmill([
+      "follow",
+      to,
+      "--source",
+      file,
+      "--append",
+      "--ddoc",
+      design,
+      "--json",
+      "--progress-interval",
+      "0",
+    ]);
+    const documents = (): number =>
+      (run.lines().at(-1)?.["progress"] as { documents: number } | undefined)?.documents ?? 0;
     expect(await run.until(() => documents() >= 5)).toBe(true);
     let previous = run.lines().length;
     for (let i = 5; i < 8; i++) {
@@ -208,7 +302,14 @@ describe("follow", () => {
   });
 
   test("refuses a file of documents that is no log", async () => {
-    const result = await viewmill(["follow", join(root, "no-log"), "--source", source, "--ddoc", design]);
+    const result = await viewmill([
+      "follow",
+      join(root, "no-log"),
+      "--source",
+      source,
+      "--ddoc",
+      design,
+    ]);
     expect(result.exit).toBe(2);
     expect(result.stderr).toMatch(/--append.*SOURCE_USAGE/);
   });
@@ -216,10 +317,22 @@ describe("follow", () => {
 
 describe("the program", () => {
   test("tells its version and its options", async () => {
-    expect(await viewmill(["--version"])).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+    expect(await viewmill(["--version"])).toMatchObject({
+      exit: 0,
+      stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    });
     const help = await viewmill(["build", "--help"]);
     expect(help.exit).toBe(0);
-    for (const flag of ["--source", "--ddoc", "--append", "--server", "--max-errors", "--strict", "--rebuild", "--line-max"])
+    for (const flag of [
+      "--source",
+      "--ddoc",
+      "--append",
+      "--server",
+      "--max-errors",
+      "--strict",
+      "--rebuild",
+      "--line-max",
+    ])
       expect(help.stdout).toContain(flag);
   });
 });

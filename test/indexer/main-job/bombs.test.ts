@@ -21,7 +21,8 @@ const BOMBS: Readonly<Record<string, string>> = {
   map: "var m = new Map(); for (var i = 0; ; i++) m.set(i, {a: i, b: 'x' + i});",
   split: "var s = 'ab'; while (s.length < 2e8) s += s; emit(s.split('').length, null);",
   parse: "var t = '[' + '[1,2,3,4],'.repeat(2e7) + '1]'; emit(JSON.parse(t).length, null);",
-  typed: "var a = []; for (var j = 0; j < 64; j++) a.push(new Uint8Array(64 * 1024 * 1024).fill(1)); emit(a.length, null);",
+  typed:
+    "var a = []; for (var j = 0; j < 64; j++) a.push(new Uint8Array(64 * 1024 * 1024).fill(1)); emit(a.length, null);",
   recursion: "(function f() { return f() + 1; })();",
 };
 
@@ -37,7 +38,16 @@ const DESIGN = { _id: "_design/b", views: { v: { map: MAP, reduce: "_count" } } 
 
 const COUNT = 600;
 /** Where each bomb is: some side by side, one first, one last. */
-const PLACES: Readonly<Record<string, number>> = { throw: 0, loop: 100, map: 101, "throw null": 200, split: 250, parse: 350, typed: 450, recursion: COUNT - 1 };
+const PLACES: Readonly<Record<string, number>> = {
+  throw: 0,
+  loop: 100,
+  map: 101,
+  "throw null": 200,
+  split: 250,
+  parse: 350,
+  typed: 450,
+  recursion: COUNT - 1,
+};
 
 function documents(bombs: Readonly<Record<string, number>>): string {
   const kinds = new Map(Object.entries(bombs).map(([kind, place]) => [place, kind]));
@@ -74,7 +84,9 @@ async function errorsOf(dir: string): Promise<Told[]> {
 async function keys(dir: string): Promise<number[]> {
   const index = await ViewIndex.open({ dir, readOnly: true });
   try {
-    const answer = JSON.parse(await answerText(index, "b", "v", { reduce: false })) as { rows: { key: number }[] };
+    const answer = JSON.parse(await answerText(index, "b", "v", { reduce: false })) as {
+      rows: { key: number }[];
+    };
     return answer.rows.map(({ key }) => key);
   } finally {
     await index.close();
@@ -91,9 +103,23 @@ describe.each(["threads", "processes"])("bombs, mapped in %s", (mapIn) => {
     const dir = join(root, mapIn);
     const source = join(root, `${mapIn}.ndjson`);
     writeFileSync(source, documents(PLACES));
-    const args = ["build", dir, "--source", source, "--ddoc", design, "--json", "--map-in", mapIn, ...LIMITS];
+    const args = [
+      "build",
+      dir,
+      "--source",
+      source,
+      "--ddoc",
+      design,
+      "--json",
+      "--map-in",
+      mapIn,
+      ...LIMITS,
+    ];
     const first = await viewmill([...args, "--max-errors", "0"]);
-    expect({ exit: first.exit, stderr: first.stderr }).toEqual({ exit: 3, stderr: expect.any(String) });
+    expect({ exit: first.exit, stderr: first.stderr }).toEqual({
+      exit: 3,
+      stderr: expect.any(String),
+    });
     expect(buildDone(first).errors).toBe(Object.keys(PLACES).length);
     expect(await keys(dir)).toEqual(allBut(Object.values(PLACES)));
     const told = await errorsOf(dir);
@@ -114,7 +140,9 @@ describe.each(["threads", "processes"])("bombs, mapped in %s", (mapIn) => {
     const again = await viewmill([...args, "--max-errors", String(told.length - 1)]);
     expect(again.exit).toBe(3);
     expect(buildDone(again)).toMatchObject({ mapped: 0, errors: told.length });
-    expect(await viewmill([...args, "--max-errors", String(told.length)])).toMatchObject({ exit: 0 });
+    expect(await viewmill([...args, "--max-errors", String(told.length)])).toMatchObject({
+      exit: 0,
+    });
     const { loop: _loop, typed: _typed, ...rest } = PLACES;
     writeFileSync(source, documents(rest));
     const fixed = await viewmill(args);
@@ -134,7 +162,18 @@ describe("bombs", () => {
     const source = join(root, "counted.ndjson");
     writeFileSync(source, documents({ throw: 0, loop: 100, map: 101, typed: 450 }));
     const server = new CountingServer(join(root, "mapped"));
-    const args = ["build", join(root, "counted"), "--source", source, "--ddoc", design, "--json", "--server", server.command, ...LIMITS];
+    const args = [
+      "build",
+      join(root, "counted"),
+      "--source",
+      source,
+      "--ddoc",
+      design,
+      "--json",
+      "--server",
+      server.command,
+      ...LIMITS,
+    ];
     const result = await viewmill(args);
     expect(result.exit).toBe(0);
     expect(buildDone(result).errors).toBe(4);
@@ -148,10 +187,30 @@ describe("bombs", () => {
     const source = join(root, "two.ndjson");
     writeFileSync(source, documents({ loop: 7, throw: 9 }));
     const other = join(root, "other.json");
-    writeFileSync(other, JSON.stringify({ _id: "_design/o", views: { all: { map: "function (doc) { emit(doc._id, doc.bomb || null); }", reduce: "_count" } } }));
+    writeFileSync(
+      other,
+      JSON.stringify({
+        _id: "_design/o",
+        views: {
+          all: { map: "function (doc) { emit(doc._id, doc.bomb || null); }", reduce: "_count" },
+        },
+      }),
+    );
     for (const mapIn of ["threads", "processes"]) {
       const dir = join(root, `two-${mapIn}`);
-      const result = await viewmill(["build", dir, "--source", source, "--ddoc", design, other, "--json", "--map-in", mapIn, ...LIMITS]);
+      const result = await viewmill([
+        "build",
+        dir,
+        "--source",
+        source,
+        "--ddoc",
+        design,
+        other,
+        "--json",
+        "--map-in",
+        mapIn,
+        ...LIMITS,
+      ]);
       expect(result.exit).toBe(0);
       expect((await errorsOf(dir)).map(({ id, designDocument }) => [designDocument, id])).toEqual([
         ["_design/b", idOf(7)],
@@ -167,18 +226,45 @@ describe("bombs", () => {
     writeFileSync(source, `{"_id":"a","k":1}\n{"_id":"b","k":2}\n`);
     const views = {
       good: { map: "function (doc) { emit(doc.k, null); }" },
-      bad: { map: "function (doc) { if (doc.k === 2) throw new TypeError('two'); emit(doc.k, null); }" },
+      bad: {
+        map: "function (doc) { if (doc.k === 2) throw new TypeError('two'); emit(doc.k, null); }",
+      },
       worse: { map: "function (doc) { doc.none.such; emit(doc.k, null); }" },
     };
     const several = join(root, "several.json");
     writeFileSync(several, JSON.stringify({ _id: "_design/s", views }));
     for (const mapIn of ["threads", "processes"]) {
       const dir = join(root, `views-${mapIn}`);
-      const args = ["build", dir, "--source", source, "--ddoc", several, "--quiet", "--map-in", mapIn, "--threads", "1"];
+      const args = [
+        "build",
+        dir,
+        "--source",
+        source,
+        "--ddoc",
+        several,
+        "--quiet",
+        "--map-in",
+        mapIn,
+        "--threads",
+        "1",
+      ];
       // Documents are counted, not records.
-      expect(await viewmill([...args, "--max-errors", "2"])).toMatchObject({ exit: 0, stdout: "", stderr: "" });
-      expect(await viewmill([...args, "--max-errors", "1"])).toMatchObject({ exit: 3, stdout: "", stderr: "" });
-      const told = (await errorsOf(dir)).map(({ id, view, error, kind }) => [id, view, error, kind]);
+      expect(await viewmill([...args, "--max-errors", "2"])).toMatchObject({
+        exit: 0,
+        stdout: "",
+        stderr: "",
+      });
+      expect(await viewmill([...args, "--max-errors", "1"])).toMatchObject({
+        exit: 3,
+        stdout: "",
+        stderr: "",
+      });
+      const told = (await errorsOf(dir)).map(({ id, view, error, kind }) => [
+        id,
+        view,
+        error,
+        kind,
+      ]);
       expect(told.sort()).toEqual([
         ["a", "worse", "TypeError", "exception"],
         ["b", "bad", "TypeError", "exception"],
@@ -192,10 +278,28 @@ describe("bombs", () => {
     // A table that cannot grow within the heap ends the process, though the limit was a thread's.
     writeFileSync(source, documents({ map: 300 }));
     const dir = join(root, "abort");
-    const args = ["build", dir, "--source", source, "--ddoc", design, "--json", "--timeout", "60000", "--heap", "64", "--memory", "100000", "--threads", "1"];
+    const args = [
+      "build",
+      dir,
+      "--source",
+      source,
+      "--ddoc",
+      design,
+      "--json",
+      "--timeout",
+      "60000",
+      "--heap",
+      "64",
+      "--memory",
+      "100000",
+      "--threads",
+      "1",
+    ];
     const result = await viewmill(args);
     expect(result.exit).toBe(0);
-    expect(result.stderr).toContain("the indexer died (SIGABRT); going on from its last checkpoint, carefully.");
+    expect(result.stderr).toContain(
+      "the indexer died (SIGABRT); going on from its last checkpoint, carefully.",
+    );
     expect(buildDone(result).errors).toBe(1);
     expect(await keys(dir)).toEqual(allBut([300]));
     expect(await errorsOf(dir)).toMatchObject([{ id: idOf(300), view: "v", kind: "memory" }]);

@@ -11,7 +11,10 @@ import { CouchFixture } from "../sources/couch-fixture.js";
 
 removeTempDirs();
 
-const DESIGN = { _id: "_design/d", views: { by_kind: { map: "function (doc) { emit(doc.kind, doc.n); }", reduce: "_sum" } } };
+const DESIGN = {
+  _id: "_design/d",
+  views: { by_kind: { map: "function (doc) { emit(doc.kind, doc.n); }", reduce: "_sum" } },
+};
 
 let couch: CouchFixture;
 let root: string;
@@ -42,8 +45,20 @@ async function sums(): Promise<Record<string, number>> {
 }
 
 async function build(...more: string[]): Promise<ReturnType<typeof buildDone>> {
-  const result = await viewmill(["build", dir, "--source", couch.url("reader:secret@"), "--ddoc", design, "--json", ...more]);
-  expect({ exit: result.exit, stderr: result.stderr }).toEqual({ exit: 0, stderr: expect.any(String) });
+  const result = await viewmill([
+    "build",
+    dir,
+    "--source",
+    couch.url("reader:secret@"),
+    "--ddoc",
+    design,
+    "--json",
+    ...more,
+  ]);
+  expect({ exit: result.exit, stderr: result.stderr }).toEqual({
+    exit: 0,
+    stderr: expect.any(String),
+  });
   return buildDone(result);
 }
 
@@ -71,7 +86,13 @@ describe("a database", () => {
     let expected = 0;
     for (let i = 0; i < 50; i += 3) expected += i;
     expect((await sums())[0]).toBe(expected);
-    expect((await sums())[1]).toBe(Array.from({ length: 50 }, (_, i) => i).filter((i) => i % 3 === 1).reduce((a, b) => a + b) - 1 + 500);
+    expect((await sums())[1]).toBe(
+      Array.from({ length: 50 }, (_, i) => i)
+        .filter((i) => i % 3 === 1)
+        .reduce((a, b) => a + b) -
+        1 +
+        500,
+    );
   });
 
   test("that was deleted and made again under the same URL is noticed", async () => {
@@ -79,7 +100,10 @@ describe("a database", () => {
     await build();
     couch.instanceStart = "1800000000";
     const result = await viewmill(["build", dir, "--source", couch.url()]);
-    expect(result).toMatchObject({ exit: 1, stderr: expect.stringMatching(/--rebuild.*INDEXER_SOURCE_CHANGED/) });
+    expect(result).toMatchObject({
+      exit: 1,
+      stderr: expect.stringMatching(/--rebuild.*INDEXER_SOURCE_CHANGED/),
+    });
     expect(await build("--rebuild")).toMatchObject({ mapped: 5 });
   });
 
@@ -89,7 +113,11 @@ describe("a database", () => {
     const args = ["build", dir, "--source", couch.url(), "--json"];
     expect(buildDone(await viewmill(args))).toMatchObject({ mapped: 6 });
     expect(await sums()).toEqual({ 0: 3, 1: 5, 2: 7 });
-    couch.put({ _id: "_design/d", _rev: "2-r", views: { by_kind: { map: "function (doc) { emit(doc.kind, 1); }", reduce: "_sum" } } });
+    couch.put({
+      _id: "_design/d",
+      _rev: "2-r",
+      views: { by_kind: { map: "function (doc) { emit(doc.kind, 1); }", reduce: "_sum" } },
+    });
     expect(buildDone(await viewmill(args))).toMatchObject({ mapped: 6 });
     expect(await sums()).toEqual({ 0: 2, 1: 2, 2: 2 });
   });
@@ -103,7 +131,17 @@ describe("following a database", () => {
 
   test("picks up each change, across lost connections, until it is stopped", async () => {
     for (let i = 0; i < 10; i++) put(i);
-    const run = startViewmill(["follow", dir, "--source", couch.url(), "--ddoc", design, "--json", "--progress-interval", "0"]);
+    const run = startViewmill([
+      "follow",
+      dir,
+      "--source",
+      couch.url(),
+      "--ddoc",
+      design,
+      "--json",
+      "--progress-interval",
+      "0",
+    ]);
     expect(await run.until((r) => documents(r) >= 10)).toBe(true);
     let lines = run.lines().length;
     const another = async (change: () => void): Promise<void> => {

@@ -13,7 +13,14 @@ import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
 
 removeTempDirs();
 
-const runtime = new MappingRuntime({ mapIn: "threads", server: undefined, threads: 2, timeoutMs: 20_000, heapMb: 256, memoryMb: 1024 });
+const runtime = new MappingRuntime({
+  mapIn: "threads",
+  server: undefined,
+  threads: 2,
+  timeoutMs: 20_000,
+  heapMb: 256,
+  memoryMb: 1024,
+});
 afterAll(() => runtime.close());
 
 const DESIGN = {
@@ -31,15 +38,30 @@ interface Doc {
 }
 
 function documents(count: number): Doc[] {
-  return Array.from({ length: count }, (_, i) => ({ _id: `doc-${String(i).padStart(5, "0")}`, kind: i % 7, n: i }));
+  return Array.from({ length: count }, (_, i) => ({
+    _id: `doc-${String(i).padStart(5, "0")}`,
+    kind: i % 7,
+    n: i,
+  }));
 }
 
 function ndjson(docs: readonly object[]): string {
   return docs.map((doc) => `${JSON.stringify(doc)}\n`).join("");
 }
 
-function open(dir: string, source: string, more: Partial<ViewIndexOptions> = {}): Promise<ViewIndex> {
-  return ViewIndex.open({ dir, source, designDocuments: [DESIGN], mapIn: "threads", runtime, ...more });
+function open(
+  dir: string,
+  source: string,
+  more: Partial<ViewIndexOptions> = {},
+): Promise<ViewIndex> {
+  return ViewIndex.open({
+    dir,
+    source,
+    designDocuments: [DESIGN],
+    mapIn: "threads",
+    runtime,
+    ...more,
+  });
 }
 
 let seq = 0;
@@ -50,7 +72,11 @@ function row(id: string, doc: object | undefined): string {
 }
 
 /** What an index that is built from nothing holds. */
-async function expectFresh(dir: string, source: string, more: Partial<ViewIndexOptions> = {}): Promise<void> {
+async function expectFresh(
+  dir: string,
+  source: string,
+  more: Partial<ViewIndexOptions> = {},
+): Promise<void> {
   const fresh = join(tempDir(), "fresh");
   const index = await open(fresh, source, more);
   await index.update();
@@ -59,7 +85,11 @@ async function expectFresh(dir: string, source: string, more: Partial<ViewIndexO
 }
 
 /** Opens, updates and closes. */
-async function build(dir: string, source: string, more: Partial<ViewIndexOptions> = {}): Promise<Awaited<ReturnType<ViewIndex["update"]>>> {
+async function build(
+  dir: string,
+  source: string,
+  more: Partial<ViewIndexOptions> = {},
+): Promise<Awaited<ReturnType<ViewIndex["update"]>>> {
   const index = await open(dir, source, more);
   try {
     return await index.update();
@@ -77,7 +107,10 @@ describe.each([
     const file = join(root, "docs.ndjson");
     writeFileSync(file, ndjson(docs));
     const dir = join(root, "index");
-    expect(await build(dir, file, more)).toMatchObject({ mapped: docs.length, documents: docs.length });
+    expect(await build(dir, file, more)).toMatchObject({
+      mapped: docs.length,
+      documents: docs.length,
+    });
     return { dir, file };
   }
 
@@ -91,7 +124,12 @@ describe.each([
     const { dir, file } = await built(docs);
     const edited = docs.map((doc, i) => (i % 100 === 3 ? { ...doc, n: -1, text: "new" } : doc));
     writeFileSync(file, ndjson([...edited, { _id: "added", kind: 1, n: 5 }]));
-    expect(await build(dir, file, more)).toMatchObject({ documents: 501, mapped: 6, unchanged: 495, deleted: 0 });
+    expect(await build(dir, file, more)).toMatchObject({
+      documents: 501,
+      mapped: 6,
+      unchanged: 495,
+      deleted: 0,
+    });
     await expectFresh(dir, file, more);
   });
 
@@ -107,7 +145,12 @@ describe.each([
     const docs = documents(500);
     const { dir, file } = await built(docs);
     writeFileSync(file, ndjson(docs.filter((_, i) => i % 5 !== 0)));
-    expect(await build(dir, file, more)).toMatchObject({ documents: 400, mapped: 0, unchanged: 400, deleted: 100 });
+    expect(await build(dir, file, more)).toMatchObject({
+      documents: 400,
+      mapped: 0,
+      unchanged: 400,
+      deleted: 100,
+    });
     await expectFresh(dir, file, more);
     writeFileSync(file, "");
     expect(await build(dir, file, more)).toMatchObject({ documents: 0, mapped: 0, deleted: 400 });
@@ -136,7 +179,11 @@ describe.each([
     expect(await answerText(index, "d", "by_kind")).toContain(`"value":${(299 * 300) / 2}`);
     await index.close();
     writeFileSync(file, ndjson([...docs, ...first.slice(0, 10)]));
-    expect(await build(dir, file, more)).toMatchObject({ documents: 300, mapped: 10, unchanged: 290 });
+    expect(await build(dir, file, more)).toMatchObject({
+      documents: 300,
+      mapped: 10,
+      unchanged: 290,
+    });
     await expectFresh(dir, file, more);
     writeFileSync(file, ndjson([...first.slice(0, 10), ...docs]));
     expect(await build(dir, file, more)).toMatchObject({ mapped: 10 });
@@ -151,14 +198,26 @@ describe("a file of documents", () => {
     const server = new CountingServer(join(root, "mapped"));
     const docs = documents(200);
     writeFileSync(file, ndjson(docs));
-    const index = await ViewIndex.open({ dir: join(root, "index"), source: file, designDocuments: [DESIGN], server: server.command, threads: 1 });
+    const index = await ViewIndex.open({
+      dir: join(root, "index"),
+      source: file,
+      designDocuments: [DESIGN],
+      server: server.command,
+      threads: 1,
+    });
     await index.update();
     const counts = server.take();
     expect(counts.size).toBe(200);
     expect([...counts.values()].every((count) => count === 1)).toBe(true);
-    writeFileSync(file, ndjson(docs.map((doc, i) => (i === 7 || i === 150 ? { ...doc, kind: 9 } : doc)).reverse()));
+    writeFileSync(
+      file,
+      ndjson(docs.map((doc, i) => (i === 7 || i === 150 ? { ...doc, kind: 9 } : doc)).reverse()),
+    );
     await index.update();
-    expect([...server.take()].sort()).toEqual([["doc-00007", 1], ["doc-00150", 1]]);
+    expect([...server.take()].sort()).toEqual([
+      ["doc-00007", 1],
+      ["doc-00150", 1],
+    ]);
     await index.update();
     expect(server.take().size).toBe(0);
     await index.close();
@@ -193,9 +252,17 @@ describe("a file of documents", () => {
     const dir = join(root, "index");
     writeFileSync(file, ndjson(documents(100)));
     await build(dir, file);
-    const other = { _id: "_design/e", views: { ids: { map: "function (doc) { emit(doc._id, 1); }", reduce: "_count" } } };
-    expect(await build(dir, file, { designDocuments: [DESIGN, other] })).toMatchObject({ mapped: 100 });
-    const changed = { ...other, views: { ids: { map: "function (doc) { emit(doc.kind, 1); }", reduce: "_count" } } };
+    const other = {
+      _id: "_design/e",
+      views: { ids: { map: "function (doc) { emit(doc._id, 1); }", reduce: "_count" } },
+    };
+    expect(await build(dir, file, { designDocuments: [DESIGN, other] })).toMatchObject({
+      mapped: 100,
+    });
+    const changed = {
+      ...other,
+      views: { ids: { map: "function (doc) { emit(doc.kind, 1); }", reduce: "_count" } },
+    };
     expect(await build(dir, file, { designDocuments: [changed] })).toMatchObject({ mapped: 100 });
     const index = await open(dir, file, { designDocuments: [] });
     expect(await answerText(index, "e", "ids", { group: true })).toContain('{"key":0,"value":15}');
@@ -206,7 +273,9 @@ describe("a file of documents", () => {
     expect(await answerText(index, "e", "ids", { group: true })).toContain('{"key":0,"value":15}');
     await index.close();
     // Back to what it was: built anew.
-    expect(await build(dir, file, { designDocuments: [DESIGN, other] })).toMatchObject({ mapped: 100 });
+    expect(await build(dir, file, { designDocuments: [DESIGN, other] })).toMatchObject({
+      mapped: 100,
+    });
   });
 
   test("with a reduce added to a view: the map function runs again, once, and equal views share their rows", async () => {
@@ -215,8 +284,14 @@ describe("a file of documents", () => {
     const dir = join(root, "index");
     writeFileSync(file, ndjson(documents(100)));
     await build(dir, file);
-    const more = { ...DESIGN, views: { ...DESIGN.views, stats: { map: DESIGN.views.by_kind.map, reduce: "_stats" } } };
-    expect(await build(dir, file, { designDocuments: [more] })).toMatchObject({ mapped: 100, rows: 100 });
+    const more = {
+      ...DESIGN,
+      views: { ...DESIGN.views, stats: { map: DESIGN.views.by_kind.map, reduce: "_stats" } },
+    };
+    expect(await build(dir, file, { designDocuments: [more] })).toMatchObject({
+      mapped: 100,
+      rows: 100,
+    });
     const index = await open(dir, file, { designDocuments: [] });
     expect(await answerText(index, "d", "stats")).toContain('"count":100');
     await index.close();
@@ -235,16 +310,28 @@ describe("a log of documents (--append)", () => {
     for (const chunkBytes of [10, 4_000_000]) {
       for (const minDocuments of [1, 2, 5000]) {
         writeFileSync(file, ndjson([...documents(20), a]));
-        const index = await open(join(dir, `${chunkBytes}-${minDocuments}`), file, { ...more, chunkBytes, minDocuments });
+        const index = await open(join(dir, `${chunkBytes}-${minDocuments}`), file, {
+          ...more,
+          chunkBytes,
+          minDocuments,
+        });
         await index.update();
         appendFileSync(file, ndjson([b, a]));
         await index.update();
-        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 1 })).toContain('"id":"x"');
-        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 2 })).not.toContain('"id":"x"');
+        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 1 })).toContain(
+          '"id":"x"',
+        );
+        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 2 })).not.toContain(
+          '"id":"x"',
+        );
         appendFileSync(file, ndjson([b, a, b, { _id: "x", _deleted: true }, a, b]));
         await index.update();
-        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 1 })).not.toContain('"id":"x"');
-        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 2 })).toContain('"id":"x"');
+        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 1 })).not.toContain(
+          '"id":"x"',
+        );
+        expect(await answerText(index, "d", "by_kind", { reduce: false, key: 2 })).toContain(
+          '"id":"x"',
+        );
         await index.close();
         await expectFresh(join(dir, `${chunkBytes}-${minDocuments}`), file, more);
       }
@@ -280,26 +367,36 @@ describe.each([
   { path: "the write buffer", more: { minDocuments: 3 } },
   { path: "a bulk load", more: { bulkBytes: 0 } },
 ])("a changes feed, first read by $path", ({ more }) => {
-  test.each([60, 1000, 1_000_000])("rows that repeat, rewind and supersede each other, in chunks of %d bytes", async (chunkBytes) => {
-    const root = tempDir();
-    const file = join(root, "feed.ndjson");
-    const source = `changes:${file}`;
-    const dir = join(root, "index");
-    const options = { ...more, chunkBytes };
-    const rows: string[] = [];
-    for (let i = 0; i < 40; i++) rows.push(row(`doc-${i % 15}`, i % 6 === 5 ? undefined : { kind: i % 4, n: i }));
-    writeFileSync(file, rows.join(""));
-    await build(dir, source, options);
-    await expectFresh(dir, source);
-    // The feed rewinds: its last rows come once more, then new ones.
-    const late = [...rows.slice(-12), row("doc-3", { kind: 1, n: 1 }), row("doc-4", undefined), row("doc-5", undefined), row("doc-5", { kind: 0, n: 7 })];
-    appendFileSync(file, late.join(""));
-    await build(dir, source, options);
-    await expectFresh(dir, source);
-    appendFileSync(file, late.slice(-1).join("").repeat(5));
-    expect(await build(dir, source, options)).toMatchObject({ mapped: 0 });
-    await expectFresh(dir, source);
-  });
+  test.each([60, 1000, 1_000_000])(
+    "rows that repeat, rewind and supersede each other, in chunks of %d bytes",
+    async (chunkBytes) => {
+      const root = tempDir();
+      const file = join(root, "feed.ndjson");
+      const source = `changes:${file}`;
+      const dir = join(root, "index");
+      const options = { ...more, chunkBytes };
+      const rows: string[] = [];
+      for (let i = 0; i < 40; i++)
+        rows.push(row(`doc-${i % 15}`, i % 6 === 5 ? undefined : { kind: i % 4, n: i }));
+      writeFileSync(file, rows.join(""));
+      await build(dir, source, options);
+      await expectFresh(dir, source);
+      // The feed rewinds: its last rows come once more, then new ones.
+      const late = [
+        ...rows.slice(-12),
+        row("doc-3", { kind: 1, n: 1 }),
+        row("doc-4", undefined),
+        row("doc-5", undefined),
+        row("doc-5", { kind: 0, n: 7 }),
+      ];
+      appendFileSync(file, late.join(""));
+      await build(dir, source, options);
+      await expectFresh(dir, source);
+      appendFileSync(file, late.slice(-1).join("").repeat(5));
+      expect(await build(dir, source, options)).toMatchObject({ mapped: 0 });
+      await expectFresh(dir, source);
+    },
+  );
 
   test("nothing but deletions, some of documents that were never there", async () => {
     const root = tempDir();
@@ -307,7 +404,10 @@ describe.each([
     const dir = join(root, "index");
     writeFileSync(file, row("a", { kind: 1, n: 1 }) + row("never", undefined));
     await build(dir, `changes:${file}`, more);
-    appendFileSync(file, row("a", undefined) + row("never", undefined) + row("nor this", undefined));
+    appendFileSync(
+      file,
+      row("a", undefined) + row("never", undefined) + row("nor this", undefined),
+    );
     await build(dir, `changes:${file}`, more);
     expect(await treeContent(indexFile(dir))).toEqual({});
   });
@@ -333,6 +433,10 @@ describe("a large changes feed", () => {
     expect((await large.verify())[0]?.faults).toEqual([]);
     await large.close();
     expect(names(dir).filter((name) => name.endsWith(".runs"))).toEqual([]);
-    await expectFresh(dir, source, { bulkBytes: 2 ** 40, bulkChanges: 2 ** 40, chunkBytes: 300_000 });
+    await expectFresh(dir, source, {
+      bulkBytes: 2 ** 40,
+      bulkChanges: 2 ** 40,
+      chunkBytes: 300_000,
+    });
   });
 });

@@ -7,7 +7,12 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "@jest/globals";
 import fc from "fast-check";
 
-import { MappingRuntime, MemorySource, ViewIndex, type ViewIndexOptions } from "../../../indexer/index.js";
+import {
+  MappingRuntime,
+  MemorySource,
+  ViewIndex,
+  type ViewIndexOptions,
+} from "../../../indexer/index.js";
 import { answerText, indexFile, names, treeContent } from "../../helpers/index-content.js";
 import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
 
@@ -15,7 +20,13 @@ removeTempDirs();
 
 const RUNS = Number(process.env["TEST_RUNS"] ?? 8);
 
-const LIMITS = { server: undefined, threads: 2, timeoutMs: 20_000, heapMb: 256, memoryMb: 1024 } as const;
+const LIMITS = {
+  server: undefined,
+  threads: 2,
+  timeoutMs: 20_000,
+  heapMb: 256,
+  memoryMb: 1024,
+} as const;
 const runtimes = {
   threads: new MappingRuntime({ ...LIMITS, mapIn: "threads" }),
   processes: new MappingRuntime({ ...LIMITS, mapIn: "processes" }),
@@ -28,10 +39,14 @@ afterAll(async () => {
 const DESIGN = {
   _id: "_design/d",
   views: {
-    by_group: { map: "function (doc) { if (doc.bad === 1) throw new Error('bad one'); emit([doc.group, doc.n], doc.n); }", reduce: "_sum" },
+    by_group: {
+      map: "function (doc) { if (doc.bad === 1) throw new Error('bad one'); emit([doc.group, doc.n], doc.n); }",
+      reduce: "_sum",
+    },
     tags: {
       map: "function (doc) { for (const tag of doc.tags) emit(tag, doc.n); if (doc.bad === 2) throw new TypeError('bad two'); }",
-      reduce: "function (keys, values, rereduce) { return rereduce ? sum(values) : values.length; }",
+      reduce:
+        "function (keys, values, rereduce) { return rereduce ? sum(values) : values.length; }",
     },
     numbers: { map: "function (doc) { emit(doc.n % 3, doc.n); }", reduce: "_stats" },
     ids: { map: "function (doc) { emit(doc._id, {group: doc.group}); }" },
@@ -46,7 +61,10 @@ interface Doc {
   readonly bad?: number;
 }
 
-type Write = { readonly kind: "put"; readonly doc: Doc } | { readonly kind: "delete"; readonly id: string } | { readonly kind: "repeat"; readonly back: number };
+type Write =
+  | { readonly kind: "put"; readonly doc: Doc }
+  | { readonly kind: "delete"; readonly id: string }
+  | { readonly kind: "repeat"; readonly back: number };
 
 /** How an update ends: as it should, by a signal after so many reports of progress, or killed there. */
 type End = { readonly kind: "whole" } | { readonly kind: "abort" | "kill"; readonly after: number };
@@ -72,7 +90,10 @@ const doc: fc.Arbitrary<Doc> = fc.record(
 const write: fc.Arbitrary<Write> = fc.oneof(
   { weight: 6, arbitrary: doc.map((d) => ({ kind: "put" as const, doc: d })) },
   { weight: 2, arbitrary: id.map((name) => ({ kind: "delete" as const, id: name })) },
-  { weight: 1, arbitrary: fc.integer({ min: 1, max: 10 }).map((back) => ({ kind: "repeat" as const, back })) },
+  {
+    weight: 1,
+    arbitrary: fc.integer({ min: 1, max: 10 }).map((back) => ({ kind: "repeat" as const, back })),
+  },
 );
 const end: fc.Arbitrary<End> = fc.oneof(
   { weight: 3, arbitrary: fc.constant({ kind: "whole" as const }) },
@@ -191,7 +212,12 @@ function world(kind: FeedKind, mapIn: "threads" | "processes"): fc.Arbitrary<Wor
   });
 }
 
-function open(dir: string, feed: Feed, { mapIn, chunkBytes, bulk }: World, minDocuments: number): Promise<ViewIndex> {
+function open(
+  dir: string,
+  feed: Feed,
+  { mapIn, chunkBytes, bulk }: World,
+  minDocuments: number,
+): Promise<ViewIndex> {
   return ViewIndex.open({
     dir,
     source: feed.source as string,
@@ -283,6 +309,9 @@ describe("an index kept up step by step", () => {
   for (const kind of ["memory", "changes", "log", "snapshot"] as const)
     for (const mapIn of ["threads", "processes"] as const)
       test(`equals one built from nothing: ${kind}, mapped in ${mapIn}`, async () => {
-        await fc.assert(fc.asyncProperty(world(kind, mapIn), live), { numRuns: RUNS, plugins: [fc.interruptAfterTimeLimit(45_000)] });
+        await fc.assert(fc.asyncProperty(world(kind, mapIn), live), {
+          numRuns: RUNS,
+          plugins: [fc.interruptAfterTimeLimit(45_000)],
+        });
       });
 });

@@ -17,7 +17,13 @@ removeTempDirs();
 const root = tempDir();
 const design = join(root, "design.json");
 /** What the small servers do for every document, whatever they are told. */
-writeFileSync(design, JSON.stringify({ _id: "_design/d", views: { v: { map: "function (doc) { emit(doc._id, null); }", reduce: "_count" } } }));
+writeFileSync(
+  design,
+  JSON.stringify({
+    _id: "_design/d",
+    views: { v: { map: "function (doc) { emit(doc._id, null); }", reduce: "_count" } },
+  }),
+);
 
 function fixture(name: string): string {
   return `${process.execPath} ${fileURLToPath(new URL(`../../helpers/servers/${name}.js`, import.meta.url))}`;
@@ -28,11 +34,36 @@ const OURS = `${process.execPath} ${fileURLToPath(new URL("../../../viewserver/m
 let runs = 0;
 
 /** Documents 0 … 299, some of them with more members. */
-async function build(server: string, special: Readonly<Record<number, object>>, ...more: string[]): Promise<{ dir: string; result: CliResult }> {
+async function build(
+  server: string,
+  special: Readonly<Record<number, object>>,
+  ...more: string[]
+): Promise<{ dir: string; result: CliResult }> {
   const dir = join(root, `index-${++runs}`);
   const source = join(root, `docs-${runs}.ndjson`);
-  writeFileSync(source, Array.from({ length: 300 }, (_, i) => `${JSON.stringify({ _id: idOf(i), ...special[i] })}\n`).join(""));
-  const result = await viewmill(["build", dir, "--source", source, "--ddoc", design, "--json", "--server", server, "--threads", "1", "--timeout", "3000", ...more]);
+  writeFileSync(
+    source,
+    Array.from(
+      { length: 300 },
+      (_, i) => `${JSON.stringify({ _id: idOf(i), ...special[i] })}\n`,
+    ).join(""),
+  );
+  const result = await viewmill([
+    "build",
+    dir,
+    "--source",
+    source,
+    "--ddoc",
+    design,
+    "--json",
+    "--server",
+    server,
+    "--threads",
+    "1",
+    "--timeout",
+    "3000",
+    ...more,
+  ]);
   return { dir, result };
 }
 
@@ -43,7 +74,9 @@ function idOf(i: number): string {
 async function rows(dir: string): Promise<string[]> {
   const index = await ViewIndex.open({ dir, readOnly: true });
   try {
-    const answer = JSON.parse(await answerText(index, "d", "v", { reduce: false })) as { rows: { id: string }[] };
+    const answer = JSON.parse(await answerText(index, "d", "v", { reduce: false })) as {
+      rows: { id: string }[];
+    };
     return answer.rows.map(({ id }) => id);
   } finally {
     await index.close();
@@ -66,12 +99,26 @@ describe("a view server that does as it should", () => {
     const { dir, result } = await build(OURS, {});
     expect(result).toMatchObject({ exit: 0, stderr: "" });
     const threads = join(root, "threads");
-    expect(await viewmill(["build", threads, "--source", join(root, `docs-${runs}.ndjson`), "--ddoc", design, "-q"])).toMatchObject({ exit: 0 });
+    expect(
+      await viewmill([
+        "build",
+        threads,
+        "--source",
+        join(root, `docs-${runs}.ndjson`),
+        "--ddoc",
+        design,
+        "-q",
+      ]),
+    ).toMatchObject({ exit: 0 });
     expect(await treeContent(indexFile(dir))).toEqual(await treeContent(indexFile(threads)));
   });
 
   test("one that does not read while its own answer of 10 MB is unread does not come to a deadlock", async () => {
-    const { dir, result } = await build(fixture("half-duplex"), { 3: { bytes: 10_000_000 }, 4: { text: "t".repeat(100_000) }, 5: { bytes: 10_000_000 } });
+    const { dir, result } = await build(fixture("half-duplex"), {
+      3: { bytes: 10_000_000 },
+      4: { text: "t".repeat(100_000) },
+      5: { bytes: 10_000_000 },
+    });
     expect(result).toMatchObject({ exit: 0 });
     expect(buildDone(result)).toMatchObject({ mapped: 300, errors: 0, rows: 300 });
     expect((await rows(dir)).sort()).toEqual(allBut());
@@ -80,7 +127,12 @@ describe("a view server that does as it should", () => {
 
 describe("a view server that misbehaves is blamed on its document", () => {
   test("one that dies", async () => {
-    const { dir, result } = await build(fixture("dies"), { 0: { die: true }, 150: { die: true }, 151: { die: true }, 299: { die: true } }, "--max-errors", "3");
+    const { dir, result } = await build(
+      fixture("dies"),
+      { 0: { die: true }, 150: { die: true }, 151: { die: true }, 299: { die: true } },
+      "--max-errors",
+      "3",
+    );
     expect(result.exit).toBe(3);
     expect(await blamed(dir)).toEqual([0, 150, 151, 299].map((i) => [idOf(i), "crash"]));
     expect(await rows(dir)).toEqual(allBut(0, 150, 151, 299));
@@ -94,7 +146,12 @@ describe("a view server that misbehaves is blamed on its document", () => {
   });
 
   test("one that hangs", async () => {
-    const { dir, result } = await build(fixture("hangs"), { 200: { hang: true } }, "--timeout", "1000");
+    const { dir, result } = await build(
+      fixture("hangs"),
+      { 200: { hang: true } },
+      "--timeout",
+      "1000",
+    );
     expect(result.exit).toBe(0);
     expect(await blamed(dir)).toEqual([[idOf(200), "timeout"]]);
     expect(await rows(dir)).toEqual(allBut(200));
@@ -119,6 +176,9 @@ describe("a view server that is none", () => {
 
   test("that is another program ends the build with an error", async () => {
     const { result } = await build("/bin/cat", {}, "--timeout", "1000");
-    expect(result).toMatchObject({ exit: 1, stderr: expect.stringMatching(/\/bin\/cat.*INDEXER_/s) });
+    expect(result).toMatchObject({
+      exit: 1,
+      stderr: expect.stringMatching(/\/bin\/cat.*INDEXER_/s),
+    });
   });
 });

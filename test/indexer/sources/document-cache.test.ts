@@ -1,6 +1,11 @@
 import { expect, test } from "@jest/globals";
 
-import { DocumentCache, MemorySource, type DocumentRequest, type Source } from "../../../indexer/sources/index.js";
+import {
+  DocumentCache,
+  MemorySource,
+  type DocumentRequest,
+  type Source,
+} from "../../../indexer/sources/index.js";
 
 /** A source that counts what is asked of it, with or without a stamp. */
 function counting(source: MemorySource, stamp?: () => string): { source: Source; asked: string[] } {
