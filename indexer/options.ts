@@ -48,6 +48,8 @@ export interface ViewIndexOptions {
   readonly minDocuments?: number;
   /** … or so many bytes of rows. Default 4 MiB. */
   readonly minBytes?: number;
+  /** Room on the disk, in bytes, below which updates pause and queries that need one are refused (507). Default 0: none. */
+  readonly minFreeBytes?: number;
   /** Following a live feed, what is there is applied after this time at the latest, in milliseconds. Default 500. */
   readonly maxDelayMs?: number;
   /** Bytes of the feed that are mapped at a time. Default 4 MiB; more in the first build of a large feed. */
@@ -94,6 +96,7 @@ export interface ResolvedOptions {
   readonly strict: boolean;
   readonly minDocuments: number;
   readonly minBytes: number;
+  readonly minFreeBytes: number;
   readonly maxDelayMs: number;
   readonly chunkBytes: number | undefined;
   readonly bulkBytes: number;
@@ -140,6 +143,7 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     strict: options.strict ?? false,
     minDocuments: count("minDocuments", options.minDocuments, 5000, 1),
     minBytes: count("minBytes", options.minBytes, 4 * 2 ** 20, 1),
+    minFreeBytes: count("minFreeBytes", options.minFreeBytes, 0, 0),
     maxDelayMs: count("maxDelayMs", options.maxDelayMs, 500, 0),
     chunkBytes: options.chunkBytes === undefined ? undefined : count("chunkBytes", options.chunkBytes, 0, 1),
     bulkBytes: count("bulkBytes", options.bulkBytes, 8 * 2 ** 20, 0),

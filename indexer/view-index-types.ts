@@ -63,6 +63,8 @@ export interface IndexInfo {
   readonly groups: readonly GroupInfo[];
   /** Design documents that cannot be indexed, and why. */
   readonly refused: readonly { readonly designDocument: string; readonly reason: string }[];
+  /** An update waits for room on the disk (`minFreeBytes`). */
+  readonly pausedForRoom: boolean;
 }
 
 /** One view, found by its names. */

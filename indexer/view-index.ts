@@ -21,6 +21,7 @@ import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCom
 import { DocumentCache, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument } from "./views/design-document.js";
 import type { Designs } from "./views/designs.js";
+import { DiskRoom } from "./views/disk-room.js";
 import { BoundSource } from "./views/bound-source.js";
 import { CompileCheck } from "./views/compile-check.js";
 import type { DocumentError } from "./views/error-entry.js";
@@ -82,6 +83,7 @@ export class ViewIndex {
   readonly #source: BoundSource;
   readonly #closing = new AbortController();
   readonly #compactions: Compactions;
+  readonly #room: DiskRoom;
   #followsDesigns = false;
   #progress: UpdateProgress | undefined;
   #run: Pick<UpdateRun, "signal" | "onProgress"> = { signal: undefined, onProgress: undefined };
@@ -121,6 +123,7 @@ export class ViewIndex {
       }),
     );
     this.#designs = this.#directory.designs;
+    this.#room = new DiskRoom(options.dir, options.minFreeBytes, options.onWarning);
     this.#compactions = new Compactions({
       dir: options.dir,
       cache: this.#cache,
@@ -380,7 +383,7 @@ export class ViewIndex {
       if (design instanceof IndexerError) refused.push({ designDocument: id, reason: design.message });
       else groups.push(await this.#groupInfo(design));
     }
-    return { dir: this.#options.dir, source: this.#directory.manifest.source, groups, refused };
+    return { dir: this.#options.dir, source: this.#directory.manifest.source, groups, refused, pausedForRoom: this.#room.paused };
   }
 
   /** Design documents that can be indexed, and the signatures of their groups. */
@@ -588,6 +591,7 @@ export class ViewIndex {
   async #freshen(group: GroupIndex, asked: string | undefined): Promise<void> {
     const stamp = asked ?? this.#source.opened?.stamp?.();
     if (this.#isFresh(group, stamp)) return;
+    this.#room.require();
     this.#waiting.set(group, (this.#waiting.get(group) ?? 0) + 1);
     try {
       await this.#scheduler.fresh(group);
@@ -613,7 +617,7 @@ export class ViewIndex {
     const o = this.#options;
     return new Updater({
       dir: o.dir,
-      source,
+      source: this.#room.guard(source),
       sourceId: this.#source.record?.identity.id ?? "",
       sourceLabel: this.#source.record?.identity.label ?? "",
       idField: this.#directory.manifest.source?.idField ?? o.idField,

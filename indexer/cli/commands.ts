@@ -46,6 +46,7 @@ export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndex
     ...given("strict", flags.strict),
     ...given("minDocuments", flags.minDocs),
     ...given("minBytes", flags.minBytes),
+    ...given("minFreeBytes", flags.minFree === undefined ? undefined : flags.minFree * 2 ** 20),
     ...given("chunkBytes", flags.chunkBytes),
     ...given("lineBytesMax", flags.lineMax),
     ...given("rebuild", flags.rebuild),

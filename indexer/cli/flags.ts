@@ -16,6 +16,7 @@ export interface CommonFlags {
   readonly maxErrors?: number;
   readonly minDocs?: number;
   readonly minBytes?: number;
+  readonly minFree?: number;
   readonly chunkBytes?: number;
   readonly progressInterval?: number;
   readonly sync?: "end" | "interval" | "commit";

@@ -48,6 +48,7 @@ function indexing(command: Command): Command {
     .addOption(new Option("--chunk-bytes <n>", "bytes of the feed mapped at a time (default: as fits its size)").argParser(whole))
     .addOption(new Option("--progress-interval <ms>", "with --json: shortest time between lines of progress").argParser(whole).default(1000))
     .addOption(new Option("--min-bytes <n>", "smallest bulk insertion, in bytes of rows").argParser(whole))
+    .addOption(new Option("--min-free <mib>", "room on the disk below which updates pause (default: none)").argParser(whole))
     .addOption(new Option("--sync <when>", "when data is made safe against power loss").choices(["end", "interval", "commit"]).default("end"))
     .addOption(new Option("--sync-interval <ms>", "for --sync interval and checkpoints of a build").argParser(whole).default(30_000))
     .addOption(new Option("--line-max <bytes>", "longest line of a file").argParser(whole))
