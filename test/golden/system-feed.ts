@@ -34,6 +34,12 @@ export class Feed {
     appendFileSync(this.path, text);
   }
 
+  /** Writes rows again as they were. */
+  replay(from: number, to: number): void {
+    const rows = this.written.slice(from, to).map((doc, i) => rowText(from + i + 1, doc));
+    appendFileSync(this.path, rows.join(""));
+  }
+
   /** The documents after the first `length` changes, by id. */
   stateAt(length: number): Map<string, FeedDocument> {
     const state = new Map<string, FeedDocument>();

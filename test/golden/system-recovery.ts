@@ -13,12 +13,13 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
+import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 import { expect } from "@jest/globals";
 
 import { MappingRuntime, ViewIndex, type ViewIndexOptions } from "../../indexer/index.js";
-import { buildDone, viewmill } from "../helpers/cli.js";
+import { buildDone, startViewmill, viewmill } from "../helpers/cli.js";
 import { failureOf } from "../helpers/case-index.js";
 import { goldenCases, queriesOf } from "../helpers/golden-cases.js";
 import { indexFile } from "../helpers/index-content.js";
@@ -357,6 +358,53 @@ async function fullDisk(): Promise<void> {
   await index.close();
 }
 
+const LOW_DISK = new URL("./low-disk.js", import.meta.url).href;
+
+async function lowDisk(): Promise<void> {
+  const dir = tempDir();
+  const place = join(dir, "index");
+  const feed = new Feed(join(dir, "feed.ndjson"));
+  const free = join(dir, "free");
+  const design = ["--source", feed.source, "--ddoc", writeDesign(dir)];
+  const small = ["--min-docs", "100", "--chunk-bytes", "9000"];
+  feed.write(numbered(1000, (i) => ({ _id: `n${i}`, k: i % 50 })));
+  expect((await viewmill(["build", place, ...design, ...small])).exit).toBe(0);
+  feed.write(numbered(1000, (i) => ({ _id: `m${i}`, k: i % 50 })));
+  writeFileSync(free, String(9 * 2 ** 20));
+  const env = { NODE_OPTIONS: `--import ${LOW_DISK}`, VIEWMILL_TEST_FREE: free };
+
+  // A build pauses, and says so; what there is can be read.
+  const build = startViewmill(["build", place, ...design, ...small, "--min-free", "10"], { env });
+  expect(await build.until(({ stderr }) => stderr.includes("updates pause"))).toBe(true);
+  const reader = await ViewIndex.open({ dir: place, readOnly: true });
+  expect(await groupsOf(reader)).toEqual(numbered50.map((key) => ({ key, value: 20 })));
+  // It goes on by itself.
+  writeFileSync(free, String(11 * 2 ** 20));
+  const { exit, stderr } = await build.ended;
+  expect([exit, stderr]).toEqual([0, expect.stringContaining("updates go on")]);
+  expect(await groupsOf(reader)).toEqual(numbered50.map((key) => ({ key, value: 40 })));
+  await reader.close();
+
+  // A query that needs an update is refused, one that takes what there is, is answered.
+  feed.write([{ _id: "late", k: 0 }]);
+  const floor = Number.MAX_SAFE_INTEGER;
+  const index = await ViewIndex.open({ ...SMALL, dir: place, minFreeBytes: floor });
+  expect(await index.query("d", "v").catch(failureOf)).toEqual({
+    status: 507,
+    error: "insufficient_storage",
+    reason: "not enough room to update index",
+  });
+  const { rows } = await (await index.query("d", "v", { update: false })).object();
+  expect(rows[0]?.value).toBe(2000);
+  const abort = new AbortController();
+  const update = index.update({ signal: abort.signal }).catch((error: unknown) => error);
+  while (!(await index.info()).pausedForRoom) await setImmediate();
+  abort.abort();
+  expect(await update).toMatchObject({ code: "INDEXER_ABORTED" });
+  expect((await index.info()).pausedForRoom).toBe(false);
+  await index.close();
+}
+
 export const recoveryProcedures: Readonly<Record<string, () => Promise<void>>> = {
   "sys-truncate-any-offset": truncateAnywhere,
   "sys-kill-9-loop": killAnywhere,
@@ -364,4 +412,5 @@ export const recoveryProcedures: Readonly<Record<string, () => Promise<void>>> =
   "sys-compaction-equivalence": compactionKeepsAnswers,
   "sys-compaction-crash-and-resume": compactionCrash,
   "sys-enospc": fullDisk,
+  "sys-disk-low-pause": lowDisk,
 };
