@@ -6,7 +6,11 @@ import type { GroupIndex } from "./group-index.js";
 import { IDS_TREE } from "./group-reducers.js";
 import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
 import type { UpdateCounts, UpdateRun } from "./update-types.js";
-import { Window } from "./window.js";
+import { CATCH_UP_MINIMUMS, Window } from "./window.js";
+
+/** Chunks of a short feed are made this small at the least, so that all threads have something to do. */
+const CHUNK_BYTES_MIN = 256 * 1024;
+const CHUNK_BYTES_MAX = 4 * 2 ** 20;
 
 /**
  * @param finalSeq - for a snapshot's first build: the checkpoint once everything is in; until then there is none.
@@ -23,7 +27,7 @@ export async function updateByWindows(
   const feed = source.changes({
     since,
     until: run.until,
-    chunkBytes: context.options.chunkBytes,
+    chunkBytes: await chunkBytesFor(context, since, run),
     signal: run.signal,
   });
   const fresh = groups.every(isEmptyGroup);
@@ -70,7 +74,7 @@ export async function updateByWindows(
     context.requireStrict(groups, result);
     window.add(chunk, number, result);
     lastSeq = chunk.lastSeq;
-    if (window.full) {
+    if (window.holds(run.until === "now" ? CATCH_UP_MINIMUMS : 1)) {
       await window.flush(context.statesAt(groups, seqOf(lastSeq)));
       context.marker.checkpoint(mapper.concurrency);
     }
@@ -82,6 +86,21 @@ export async function updateByWindows(
   await window.finish();
   if (stopped) throw stopped.error;
   run.signal?.throwIfAborted();
+}
+
+/** Undefined leaves it to the source. */
+async function chunkBytesFor(
+  { options }: UpdateContext,
+  since: string | undefined,
+  { until }: UpdateRun,
+): Promise<number | undefined> {
+  const { source, threads, chunkBytes } = options;
+  // A source with a stamp knows its extent without asking anybody.
+  if (chunkBytes !== undefined || until !== "now" || !source.stamp) return chunkBytes;
+  const { bytes } = await source.extent(since);
+  if (bytes === undefined) return undefined;
+  const share = Math.ceil(bytes / threads.threads);
+  return Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, share));
 }
 
 /** Nothing was ever applied to it. */

@@ -13,6 +13,11 @@ import {
 } from "./update-types.js";
 import { WriteBuffer } from "./write-buffer.js";
 
+/**
+ * An update that catches up gathers so many minimums before it applies them: the more rows at once, the fewer nodes are written twice.
+ */
+export const CATCH_UP_MINIMUMS = 8;
+
 /** Chunks that were mapped and not yet applied, and how they are applied. */
 export class Window {
   readonly #groups: readonly GroupIndex[];
@@ -45,10 +50,12 @@ export class Window {
     return this.#chunks.size === 0;
   }
 
-  get full(): boolean {
+  /** Whether it holds the minimum for a bulk insertion, or so many times that. */
+  holds(minimums: number): boolean {
     const { minDocuments, minBytes } = this.#options;
     return this.#buffers.some(
-      (buffer) => buffer.documents >= minDocuments || buffer.bytes >= minBytes,
+      (buffer) =>
+        buffer.documents >= minDocuments * minimums || buffer.bytes >= minBytes * minimums,
     );
   }
 
