@@ -26,6 +26,8 @@ export interface QueryOptions {
 
 /** Options of `prepare`. */
 export interface PrepareOptions extends QueryOptions {
+  /** The answer may be forgotten half read: what it holds is let go of some time after. Default: `release` will be called. */
+  readonly leased?: boolean;
   /** Where the writer says that the group is: readers look for a newer commit only when there is one. */
   readonly place?: GroupPlace;
   /** Where documents come from. Default: the source. */

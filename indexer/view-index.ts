@@ -29,6 +29,7 @@ import { GroupIndex, reducersOfGroup } from "./views/group-index.js";
 import { groupInfo } from "./views/group-info.js";
 import { ERRORS_TREE, viewTreeName } from "./views/group-reducers.js";
 import { IndexDirectory } from "./views/index-directory.js";
+import { leased } from "./views/answer-leases.js";
 import { LaterSyncs } from "./views/later-syncs.js";
 import { DirectoryLock } from "./views/lock.js";
 import {
@@ -277,8 +278,7 @@ export class ViewIndex {
 
   /** Runs a resolved query over a view that `findView` found. */
   async run(found: FoundView, query: ResolvedQuery, options: QueryOptions = {}): Promise<ViewAnswer> {
-    const { answer, release } = await this.prepare(found, query, options);
-    abandoned.register(answer, release);
+    const { answer } = await this.prepare(found, query, { ...options, leased: true });
     return answer;
   }
 
@@ -290,7 +290,7 @@ export class ViewIndex {
     if (this.#options.readOnly) {
       if (options.place === undefined || options.place.commit > group.store.commitNumber) group.store.refresh();
     } else if (query.update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
-    const release = group.hold();
+    const release = options.leased === true ? leased(group.hold()) : group.hold();
     const { store } = group;
     const snapshot = store.snapshot();
     const tree = snapshot.tree(viewTreeName(found.location.tree));
@@ -681,11 +681,6 @@ export class ViewIndex {
     });
   }
 }
-
-/** Lets go of generations for answers that nobody read to their end. */
-const abandoned = new FinalizationRegistry<() => void>((release) => {
-  release();
-});
 
 /** What ends a first build without a reason to keep anything of it. */
 const BAD_INPUT = new Set<string | undefined>([
