@@ -2,6 +2,7 @@
 // The program `viewmill-server`: a view server on stdin and stdout, to be started by CouchDB or by viewmill. See README.md.
 import { readSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { endWithParent } from "./parent-watch.js";
 import { serve, type ServeIo } from "./serve.js";
 import { Session, type SessionOptions } from "./index.js";
 
@@ -92,6 +93,7 @@ function main(): number {
         : { logLinesMax: Number(values["log-lines-max"]) }),
       ...(values["exceptions-json"] === true ? { exceptions: "json" } : { tracesMax: 0 }),
     };
+    endWithParent();
     return serve(new Session(options), io);
   } catch (e) {
     const code = (e as { code?: unknown }).code;

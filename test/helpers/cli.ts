@@ -4,6 +4,15 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
+import { afterAll } from "@jest/globals";
+
+const running = new Set<CliRun>();
+
+// What a failed test has left running.
+afterAll(async () => {
+  for (const run of running) await run.killTree();
+});
+
 /** The compiled program. */
 export const PROGRAM = fileURLToPath(new URL("../../indexer/cli/main.js", import.meta.url));
 
@@ -37,6 +46,7 @@ export class CliRun {
       env: { ...process.env, ...options.env },
     });
     this.child = child;
+    running.add(this);
     if (options.input !== undefined) child.stdin?.end(options.input);
     child.stdout?.setEncoding("utf8").on("data", (text: string) => {
       this.stdout += text;
@@ -48,6 +58,7 @@ export class CliRun {
     });
     this.ended = once(child, "close").then(([exit, signal]) => {
       this.#over = true;
+      running.delete(this);
       this.#tell();
       return {
         exit: exit as number | null,

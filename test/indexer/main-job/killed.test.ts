@@ -1,7 +1,9 @@
 // Builds that are killed or stopped, as real processes: the next one goes on from the last checkpoint, and in the end the index holds what
 // an uninterrupted build's holds. Nothing is left over.
 
-import { writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { beforeAll, describe, expect, test } from "@jest/globals";
@@ -19,10 +21,14 @@ const DOCUMENTS = 12_000;
 const DESIGN = {
   _id: "_design/d",
   views: {
-    by_user: { map: "function (doc) { if (doc.bad) throw new Error('bad'); emit(doc.user, doc.n); }", reduce: "_sum" },
+    by_user: {
+      map: "function (doc) { if (doc.bad) throw new Error('bad'); emit(doc.user, doc.n); }",
+      reduce: "_sum",
+    },
     by_day: {
       map: "function (doc) { emit([2024, doc.n % 12, doc.n % 28], {n: doc.n}); }",
-      reduce: "function (keys, values, rereduce) { return rereduce ? sum(values) : values.length; }",
+      reduce:
+        "function (keys, values, rereduce) { return rereduce ? sum(values) : values.length; }",
     },
   },
 };
@@ -37,17 +43,38 @@ beforeAll(async () => {
   for (let i = 0; i < DOCUMENTS; i++) {
     const n = (i * 7919) % DOCUMENTS;
     pieces.push(
-      JSON.stringify({ _id: `doc-${n}`, user: `user-${n % 997}`, n, ...(n % 5000 === 0 ? { bad: true } : {}), pad: "p".repeat(650) }),
+      JSON.stringify({
+        _id: `doc-${n}`,
+        user: `user-${n % 997}`,
+        n,
+        ...(n % 5000 === 0 ? { bad: true } : {}),
+        pad: "p".repeat(650),
+      }),
     );
   }
   writeFileSync(source, `${pieces.join("\n")}\n`);
   writeFileSync(design, JSON.stringify(DESIGN));
-  expect(await viewmill(["build", whole, "--source", source, "--ddoc", design, "--quiet"])).toMatchObject({ exit: 0 });
+  expect(
+    await viewmill(["build", whole, "--source", source, "--ddoc", design, "--quiet"]),
+  ).toMatchObject({ exit: 0 });
 });
 
 /** A build with a chunk for each 200 KiB or so, which says how far it is after each of them. */
 function args(dir: string, ...more: string[]): string[] {
-  return ["build", dir, "--source", source, "--ddoc", design, "--json", "--chunk-bytes", "200000", "--progress-interval", "0", ...more];
+  return [
+    "build",
+    dir,
+    "--source",
+    source,
+    "--ddoc",
+    design,
+    "--json",
+    "--chunk-bytes",
+    "200000",
+    "--progress-interval",
+    "0",
+    ...more,
+  ];
 }
 
 interface Progress {
@@ -57,7 +84,8 @@ interface Progress {
 }
 
 function progressOf(run: CliRun): Progress | undefined {
-  return run.lines().findLast((line) => line["progress"] !== undefined)?.["progress"] as Progress | undefined;
+  return run.lines().findLast((line) => line["progress"] !== undefined)?.["progress"] as
+    Progress | undefined;
 }
 
 async function answers(dir: string): Promise<string[]> {
@@ -127,25 +155,75 @@ describe("a build", () => {
     await expectWhole(dir);
   });
 
-  test.each(["SIGINT", "SIGTERM"] as const)("stopped by %s finishes its batch, says how to go on, and goes on", async (signal) => {
-    const dir = join(root, `stopped-${signal}`);
-    const server = new CountingServer(join(root, `mapped-${signal}`));
-    const more = ["--server", server.command, "--threads", "1"];
-    const run = startViewmill(args(dir, ...more));
-    expect(await run.until((r) => (progressOf(r)?.documents ?? 0) > DOCUMENTS * 0.4)).toBe(true);
-    run.signal(signal);
-    const stopped = await run.ended;
-    expect(stopped).toMatchObject({ exit: 130, signal: null });
-    expect(stopped.stderr).toContain("Run the same command again to go on");
-    const again = await viewmill(args(dir, ...more));
-    expect(again.exit).toBe(0);
-    expect(buildDone(again).mapped).toBeLessThan(DOCUMENTS * 0.6);
-    // What was under way when the signal came was kept: nothing was mapped twice.
-    const counts = [...server.take().values()];
-    expect(counts).toHaveLength(DOCUMENTS);
-    expect(counts.every((count) => count === 1)).toBe(true);
-    await expectWhole(dir);
-  });
+  const onLinux = process.platform === "linux" ? test : test.skip;
+  onLinux(
+    "that is killed alone while a function of a view server never ends takes the view server along",
+    async () => {
+      const dir = join(root, "endless");
+      const feed = join(root, "endless.ndjson");
+      const good = Array.from({ length: 200 }, (_, n) => `{"_id":"doc-${n}","n":${n}}\n`).join("");
+      writeFileSync(feed, `${good}{"_id":"endless","n":3,"loop":true}\n`);
+      const loop = join(root, "loop.json");
+      const map = "function (doc) { while (doc.loop); emit(doc.n, null); }";
+      writeFileSync(loop, JSON.stringify({ _id: "_design/l", views: { v: { map } } }));
+      const more = [
+        "--map-in",
+        "processes",
+        "--threads",
+        "1",
+        "--chunk-bytes",
+        "1000",
+        "--min-docs",
+        "1",
+        "--timeout",
+        "600000",
+      ];
+      const run = startViewmill([
+        "build",
+        dir,
+        "--source",
+        feed,
+        "--ddoc",
+        loop,
+        "--json",
+        "--progress-interval",
+        "0",
+        ...more,
+      ]);
+      expect(await run.until((r) => (progressOf(r)?.documents ?? 0) >= 50)).toBe(true);
+      const { pid = 0 } = run.child;
+      const servers = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
+      expect(servers.length).toBeGreaterThan(0);
+      run.signal("SIGKILL");
+      await run.ended;
+      // Ends when they have ended.
+      for (const server of servers)
+        await once(spawn("tail", ["-f", "/dev/null", `--pid=${server}`]), "exit");
+    },
+  );
+
+  test.each(["SIGINT", "SIGTERM"] as const)(
+    "stopped by %s finishes its batch, says how to go on, and goes on",
+    async (signal) => {
+      const dir = join(root, `stopped-${signal}`);
+      const server = new CountingServer(join(root, `mapped-${signal}`));
+      const more = ["--server", server.command, "--threads", "1"];
+      const run = startViewmill(args(dir, ...more));
+      expect(await run.until((r) => (progressOf(r)?.documents ?? 0) > DOCUMENTS * 0.4)).toBe(true);
+      run.signal(signal);
+      const stopped = await run.ended;
+      expect(stopped).toMatchObject({ exit: 130, signal: null });
+      expect(stopped.stderr).toContain("Run the same command again to go on");
+      const again = await viewmill(args(dir, ...more));
+      expect(again.exit).toBe(0);
+      expect(buildDone(again).mapped).toBeLessThan(DOCUMENTS * 0.6);
+      // What was under way when the signal came was kept: nothing was mapped twice.
+      const counts = [...server.take().values()];
+      expect(counts).toHaveLength(DOCUMENTS);
+      expect(counts.every((count) => count === 1)).toBe(true);
+      await expectWhole(dir);
+    },
+  );
 
   test("sent the same signal twice, by a terminal and its supervisor, still ends in an orderly way", async () => {
     const dir = join(root, "twice");
@@ -171,7 +249,21 @@ describe("a build", () => {
       return text;
     };
     writeFileSync(feed, rows(0, 3000, 1));
-    const command = (to: string): string[] => ["build", to, "--source", `changes:${feed}`, "--ddoc", design, "--json", "--chunk-bytes", "20000", "--min-docs", "100", "--progress-interval", "0"];
+    const command = (to: string): string[] => [
+      "build",
+      to,
+      "--source",
+      `changes:${feed}`,
+      "--ddoc",
+      design,
+      "--json",
+      "--chunk-bytes",
+      "20000",
+      "--min-docs",
+      "100",
+      "--progress-interval",
+      "0",
+    ];
     expect(await viewmill(command(dir))).toMatchObject({ exit: 0 });
     writeFileSync(feed, rows(0, 3000, 1) + rows(0, 3000, 2));
     for (const share of [0.2, 0.6]) {

@@ -1,0 +1,41 @@
+// A server whose host was killed notices at its next read; one that is inside a function that never ends would run for ever. So a small
+// thread looks whether the host is still there, and ends the process when it is not.
+import { Worker } from "node:worker_threads";
+
+const INTERVAL_MS = 1000;
+
+/** Runs in the thread. A process whose parent died gets another one, where the system does that; elsewhere the parent can be asked for. */
+const WATCH = `
+const { workerData: { parent, intervalMs } } = require("node:worker_threads");
+const gone = () => {
+  if (process.ppid !== parent) return true;
+  try {
+    process.kill(parent, 0);
+    return false;
+  } catch (error) {
+    return error.code === "ESRCH";
+  }
+};
+setInterval(() => {
+  if (gone()) process.kill(process.pid, "SIGKILL");
+}, intervalMs);
+`;
+
+/** Ends this process when the one that started it is gone. Costs a thread that sleeps. */
+export function endWithParent(): void {
+  let worker: Worker;
+  try {
+    worker = new Worker(WATCH, {
+      eval: true,
+      env: {},
+      execArgv: [],
+      workerData: { parent: process.ppid, intervalMs: INTERVAL_MS },
+      resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 },
+    });
+  } catch {
+    // Node's permission flag may forbid threads. Without this one the server does all the same.
+    return;
+  }
+  worker.on("error", () => undefined);
+  worker.unref();
+}
