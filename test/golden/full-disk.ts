@@ -26,7 +26,7 @@ function isOnDisk(fd: number): boolean {
 
 const { writeSync } = fs;
 fs.writeSync = ((fd: number, data: NodeJS.ArrayBufferView | string, ...rest: never[]): number => {
-  if (isOnDisk(fd) && used() + Buffer.byteLength(data as Uint8Array) > room)
+  if (isOnDisk(fd) && used() + Buffer.byteLength(data) > room)
     throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
   return writeSync(fd, data as Uint8Array, ...rest);
 }) as typeof fs.writeSync;

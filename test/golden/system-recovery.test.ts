@@ -1,4 +1,4 @@
-// System cases about crashes, damage, disks and compaction.
+// System cases about crashes and damage.
 
 import { test } from "@jest/globals";
 

@@ -4,6 +4,7 @@ import { expect, test } from "@jest/globals";
 
 import { casesOf } from "../helpers/golden-cases.js";
 import { removeTempDirs } from "../helpers/temp-dir.js";
+import { diskProcedures } from "./system-disk.js";
 import { recoveryProcedures } from "./system-recovery.js";
 import { serverProcedures } from "./system-servers.js";
 import { stateProcedures } from "./system-states.js";
@@ -15,7 +16,12 @@ test.each(Object.entries(stateProcedures))("%s", async (_id, procedure) => {
 });
 
 test("no system case is left out", () => {
-  const built = { ...recoveryProcedures, ...serverProcedures, ...stateProcedures };
+  const built = {
+    ...recoveryProcedures,
+    ...diskProcedures,
+    ...serverProcedures,
+    ...stateProcedures,
+  };
 
   expect(Object.keys(built).sort()).toEqual(
     casesOf("system")
