@@ -97,6 +97,24 @@ describe("docs/cli.md", () => {
   });
 });
 
+describe("docs/library.md", () => {
+  test("has every option of an index, and no other", () => {
+    const [, , table = ""] =
+      /^## Options$([\s\S]*?)(\|[\s\S]*?)\n\n/m.exec(readDocument("docs/library.md")) ?? [];
+    const told = tableRows(table).flatMap(([names = ""]) =>
+      [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    );
+    const [, members = ""] =
+      /export interface ViewIndexOptions \{([\s\S]*?)^\}/m.exec(
+        readDocument("indexer/options.ts"),
+      ) ?? [];
+
+    expect(told.sort()).toEqual(
+      [...members.matchAll(/^ {2}readonly (\w+)/gm)].map(([, name]) => name).sort(),
+    );
+  });
+});
+
 describe("documents", () => {
   test.each(filesBelow(".", ".md"))(
     "%s shows commands with options that they have",
