@@ -1,5 +1,7 @@
 // What slicing documents and slicing changes share: ids, deletions, and the small searches both lean on.
 
+import { isUtf8 } from "node:buffer";
+
 import { malformedLine, type LineOrigin } from "./line-errors.js";
 import { decodeString } from "./member-scan.js";
 import { SLICE_DESIGN, type Slices } from "./slices.js";
@@ -12,10 +14,14 @@ const LOCAL = Buffer.from("_local/");
 const ASCII_ESCAPE = Buffer.from("\\u00");
 const TRUE = Buffer.from("true");
 
-/** Is there a backslash in a short range? */
-export function hasBackslash(bytes: Uint8Array, start: number, end: number): boolean {
-  for (let p = start; p < end; p++) if (bytes[p] === BACKSLASH) return true;
-  return false;
+/** Is what stands in a string's quotes another text than these bytes: are there escapes, or is it no UTF-8 and must be mended? */
+export function needsDecoding(bytes: Uint8Array, start: number, end: number): boolean {
+  let high = 0;
+  for (let p = start; p < end; p++) {
+    if (bytes[p] === BACKSLASH) return true;
+    high |= bytes[p] as number;
+  }
+  return high >= 0x80 && !isUtf8(bytes.subarray(start, end));
 }
 
 /**
@@ -80,7 +86,7 @@ export function placeId(
     return true;
   }
   if (end - start < 3) return false;
-  if (hasBackslash(bytes, start, end)) {
+  if (needsDecoding(bytes, start, end)) {
     const id = decodeString(bytes, start, end);
     if (id === undefined) return false;
     out.putId(Buffer.from(id));

@@ -8,9 +8,9 @@ import { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-e
 import { MemberScanner, skipBlanks } from "./member-scan.js";
 import {
   AsciiEscapes,
-  hasBackslash,
   idFlags,
   isTrue,
+  needsDecoding,
   placeId,
   startsWithMark,
   tooLong,
@@ -89,7 +89,7 @@ export function sliceDocuments(
         bytes[idStart] !== UNDERSCORE &&
         !suspicious(bytes, idEnd, end) &&
         escapes.notBefore(lineStart) >= end &&
-        !hasBackslash(bytes, idStart, idEnd)
+        !needsDecoding(bytes, idStart, idEnd)
       ) {
         const i = out.count;
         if (i === out.flags.length) out.grow();

@@ -94,6 +94,24 @@ describe("a feed of changes", () => {
   });
 });
 
+test("ids that are no UTF-8 are mended, and the index is whole", async () => {
+  const source = join(tempDir(), "docs.ndjson");
+  const lines = ["a", "a\xff", "b\xc3", "\xe9\xff"].map((id, n) => `{"_id":"${id}","n":${n}}\n`);
+  writeFileSync(source, Buffer.from(lines.join(""), "latin1"));
+  await withIndex({ source, designDocuments: [design(ALL)] }, async (index) => {
+    await index.update();
+    const { rows } = await (await index.query("d", "all", { reduce: false })).object();
+    expect(rows.map((r) => (r as { id?: unknown }).id)).toEqual([
+      "a",
+      "a\ufffd",
+      "b\ufffd",
+      "\ufffd\ufffd",
+    ]);
+    const [file] = await index.verify();
+    expect(file?.faults).toEqual([]);
+  });
+});
+
 describe("a map function", () => {
   test.each([
     ["function map(doc) { emit(doc.n, 1) }", ["n"]],
