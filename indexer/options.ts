@@ -117,7 +117,9 @@ const THREADS_MAX = 8;
 function count(name: string, value: number | undefined, fallback: number, least: number): number {
   if (value === undefined) return fallback;
   if (!Number.isSafeInteger(value) || value < least)
-    throw new RangeError(`${name} must be a whole number of at least ${least}, not ${String(value)}`);
+    throw new RangeError(
+      `${name} must be a whole number of at least ${least}, not ${String(value)}`,
+    );
   return value;
 }
 
@@ -145,7 +147,8 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     minBytes: count("minBytes", options.minBytes, 4 * 2 ** 20, 1),
     minFreeBytes: count("minFreeBytes", options.minFreeBytes, 0, 0),
     maxDelayMs: count("maxDelayMs", options.maxDelayMs, 500, 0),
-    chunkBytes: options.chunkBytes === undefined ? undefined : count("chunkBytes", options.chunkBytes, 0, 1),
+    chunkBytes:
+      options.chunkBytes === undefined ? undefined : count("chunkBytes", options.chunkBytes, 0, 1),
     bulkBytes: count("bulkBytes", options.bulkBytes, 8 * 2 ** 20, 0),
     bulkChanges: count("bulkChanges", options.bulkChanges, 20_000, 0),
     sync: {

@@ -17,7 +17,12 @@ import {
   type ViewAnswer,
 } from "./query/index.js";
 import type { ViewReducer } from "./reducers/index.js";
-import { Compactions, removeStaleGenerations, type CompactOptions, type GroupCompaction } from "./views/compaction.js";
+import {
+  Compactions,
+  removeStaleGenerations,
+  type CompactOptions,
+  type GroupCompaction,
+} from "./views/compaction.js";
 import { DocumentCache, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument } from "./views/design-document.js";
 import type { Designs } from "./views/designs.js";
@@ -102,7 +107,11 @@ export class ViewIndex {
   readonly #waiting = new WeakMap<GroupIndex, number>();
   readonly #syncs: LaterSyncs;
 
-  private constructor(options: ResolvedOptions, lock: DirectoryLock | undefined, manifest: Manifest) {
+  private constructor(
+    options: ResolvedOptions,
+    lock: DirectoryLock | undefined,
+    manifest: Manifest,
+  ) {
     this.#options = options;
     this.#lock = lock;
     this.#runtime = options.runtime ?? new MappingRuntime(options);
@@ -157,7 +166,9 @@ export class ViewIndex {
     const options = resolveOptions(given);
     const known = readManifest(options.dir);
     if ((options.readOnly || options.offline) && !known)
-      throw new IndexerError("INDEXER_NO_INDEX", `${options.dir} holds no index: build one first`, { file: options.dir });
+      throw new IndexerError("INDEXER_NO_INDEX", `${options.dir} holds no index: build one first`, {
+        file: options.dir,
+      });
     const made = options.readOnly ? undefined : mkdirSync(options.dir, { recursive: true });
     const lock = options.readOnly ? undefined : await DirectoryLock.acquire(options.dir);
     if (lock && known) removeStaleGenerations(options.dir, known);
@@ -183,9 +194,12 @@ export class ViewIndex {
       try {
         await this.#updateGroups(groups, true);
         this.#directory.save({ source: this.#source.record });
-        return this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 };
+        return (
+          this.#counts ?? { documents: 0, mapped: 0, unchanged: 0, deleted: 0, failed: 0, rows: 0 }
+        );
       } catch (error) {
-        this.#stillborn = BAD_INPUT.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
+        this.#stillborn =
+          BAD_INPUT.has((error as { code?: string }).code) && this.#isWorthNothing(groups);
         throw error;
       } finally {
         this.#run = { signal: undefined, onProgress: undefined };
@@ -218,7 +232,12 @@ export class ViewIndex {
           });
         } catch (error) {
           // A query, or another update, waits: its turn comes, then this goes on.
-          if (stop.aborted || !wanted.aborted || (error as { code?: string }).code !== "INDEXER_ABORTED") throw error;
+          if (
+            stop.aborted ||
+            !wanted.aborted ||
+            (error as { code?: string }).code !== "INDEXER_ABORTED"
+          )
+            throw error;
           return undefined;
         }
       });
@@ -277,19 +296,29 @@ export class ViewIndex {
   }
 
   /** Runs a resolved query over a view that `findView` found. */
-  async run(found: FoundView, query: ResolvedQuery, options: QueryOptions = {}): Promise<ViewAnswer> {
+  async run(
+    found: FoundView,
+    query: ResolvedQuery,
+    options: QueryOptions = {},
+  ): Promise<ViewAnswer> {
     const { answer } = await this.prepare(found, query, { ...options, leased: true });
     return answer;
   }
 
   /** The same for callers that must know what the answer comes from before they read it, and that always say when they are done. */
-  async prepare(found: FoundView, query: ResolvedQuery, options: PrepareOptions = {}): Promise<PreparedQuery> {
+  async prepare(
+    found: FoundView,
+    query: ResolvedQuery,
+    options: PrepareOptions = {},
+  ): Promise<PreparedQuery> {
     const began = query.explain ? performance.now() : 0;
     if (options.place) await this.#directory.followTo(options.place);
     const group = this.#directory.openNow(found.design) ?? (await this.#openFound(found.design));
     if (this.#options.readOnly) {
-      if (options.place === undefined || options.place.commit > group.store.commitNumber) group.store.refresh();
-    } else if (query.update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
+      if (options.place === undefined || options.place.commit > group.store.commitNumber)
+        group.store.refresh();
+    } else if (query.update === true && !this.#isFresh(group, found.stamp))
+      await this.#freshen(group, found.stamp);
     const release = options.leased === true ? leased(group.hold()) : group.hold();
     const { store } = group;
     const snapshot = store.snapshot();
@@ -325,11 +354,18 @@ export class ViewIndex {
   /** Sees to a found view's group as a query with this `update` would, and tells where it is. */
   async place(found: FoundView, update: true | false | "lazy"): Promise<GroupPlace> {
     const group = this.#directory.openNow(found.design) ?? (await this.#openFound(found.design));
-    if (update === true && !this.#isFresh(group, found.stamp)) await this.#freshen(group, found.stamp);
+    if (update === true && !this.#isFresh(group, found.stamp))
+      await this.#freshen(group, found.stamp);
     else if (update === "lazy") this.#freshenLater(group);
     const { signature } = found.design.group;
     const { store } = group;
-    return { signature, generation: this.#directory.generation(signature), commit: store.commitNumber, instance: instanceOf(store), stamp: found.stamp };
+    return {
+      signature,
+      generation: this.#directory.generation(signature),
+      commit: store.commitNumber,
+      instance: instanceOf(store),
+      stamp: found.stamp,
+    };
   }
 
   /** Only with `readOnly`: takes up what another process wrote into the manifest. */
@@ -349,11 +385,15 @@ export class ViewIndex {
   }
 
   /** The documents that failed to map, by design document, in id order. */
-  async *errors(designDocument?: string): AsyncGenerator<DocumentError & { readonly designDocument: string }> {
+  async *errors(
+    designDocument?: string,
+  ): AsyncGenerator<DocumentError & { readonly designDocument: string }> {
     this.#requireOpen();
     await this.#directory.follow();
     const designs =
-      designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
+      designDocument === undefined
+        ? [...this.#designs.valid()]
+        : [this.#designs.require(designDocument)];
     for (const design of designs) {
       if (!this.#directory.holds(design)) continue;
       const [group] = await this.#directory.open([design]);
@@ -362,7 +402,9 @@ export class ViewIndex {
       try {
         for (const slice of snapshot?.tree(ERRORS_TREE).slices({}) ?? [])
           for (let i = 0; i < slice.length; i++) {
-            const record = JSON.parse(Buffer.from(slice.value(i)).toString("utf8")) as DocumentError;
+            const record = JSON.parse(
+              Buffer.from(slice.value(i)).toString("utf8"),
+            ) as DocumentError;
             yield { designDocument: design.id, ...record };
           }
       } finally {
@@ -380,10 +422,17 @@ export class ViewIndex {
     const groups: GroupInfo[] = [];
     const refused: { designDocument: string; reason: string }[] = [];
     for (const [id, { design }] of this.#designs.entries()) {
-      if (design instanceof IndexerError) refused.push({ designDocument: id, reason: design.message });
+      if (design instanceof IndexerError)
+        refused.push({ designDocument: id, reason: design.message });
       else groups.push(await this.#groupInfo(design));
     }
-    return { dir: this.#options.dir, source: this.#directory.manifest.source, groups, refused, pausedForRoom: this.#room.paused };
+    return {
+      dir: this.#options.dir,
+      source: this.#directory.manifest.source,
+      groups,
+      refused,
+      pausedForRoom: this.#room.paused,
+    };
   }
 
   /** Design documents that can be indexed, and the signatures of their groups. */
@@ -412,10 +461,16 @@ export class ViewIndex {
    */
   async compact(designDocument?: string, options: CompactOptions = {}): Promise<GroupCompaction[]> {
     this.#requireOpen();
-    if (this.#options.readOnly) throw new TypeError("an index that was opened with readOnly cannot be compacted");
-    const designs = designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
+    if (this.#options.readOnly)
+      throw new TypeError("an index that was opened with readOnly cannot be compacted");
+    const designs =
+      designDocument === undefined
+        ? [...this.#designs.valid()]
+        : [this.#designs.require(designDocument)];
     const done: GroupCompaction[] = [];
-    for (const group of await this.#directory.open(designs.filter((design) => this.#directory.holds(design)))) {
+    for (const group of await this.#directory.open(
+      designs.filter((design) => this.#directory.holds(design)),
+    )) {
       this.#requireOpen();
       if (group.state.seq !== null) done.push(await this.#compactions.run(group, options));
     }
@@ -432,8 +487,15 @@ export class ViewIndex {
   async verify(designDocument?: string, options: VerifyOptions = {}): Promise<GroupVerification[]> {
     this.#requireOpen();
     await this.#directory.follow();
-    const designs = designDocument === undefined ? [...this.#designs.valid()] : [this.#designs.require(designDocument)];
-    const groups = new Map(designs.filter((design) => this.#directory.holds(design)).map(({ group }) => [group.signature, group]));
+    const designs =
+      designDocument === undefined
+        ? [...this.#designs.valid()]
+        : [this.#designs.require(designDocument)];
+    const groups = new Map(
+      designs
+        .filter((design) => this.#directory.holds(design))
+        .map(({ group }) => [group.signature, group]),
+    );
     const { dir, reduceLimits: limits, strict } = this.#options;
     const done: GroupVerification[] = [];
     for (const [signature, spec] of groups) {
@@ -445,7 +507,8 @@ export class ViewIndex {
         const report = await verifyGroup({ ...options, path: file, spec, reducers: byName });
         await this.#directory.follow();
         // A compaction may have taken the file away meanwhile.
-        if (report.faults.length > 0 && this.#directory.generation(signature) !== generation) continue;
+        if (report.faults.length > 0 && this.#directory.generation(signature) !== generation)
+          continue;
         done.push({ signature, file, ...report });
         break;
       }
@@ -470,7 +533,9 @@ export class ViewIndex {
         rmSync(join(this.#options.dir, name), { recursive: true, force: true });
       }
       if (!options.dryRun && removed.length > 0) {
-        const groups = Object.fromEntries(Object.entries(this.#directory.manifest.groups).filter(([s]) => used.has(s)));
+        const groups = Object.fromEntries(
+          Object.entries(this.#directory.manifest.groups).filter(([s]) => used.has(s)),
+        );
         this.#directory.save({ groups });
       }
       return removed;
@@ -519,7 +584,8 @@ export class ViewIndex {
     }
     // What is wrong with the design documents is said before anything is written.
     for (const design of given) await this.#requireCompiled(design);
-    if (options.source !== undefined || this.#directory.manifest.source !== undefined) await this.#source.require();
+    if (options.source !== undefined || this.#directory.manifest.source !== undefined)
+      await this.#source.require();
     if (options.designDocuments.length > 0) this.#directory.save();
   }
 
@@ -527,7 +593,10 @@ export class ViewIndex {
   #isWorthNothing(groups: readonly GroupIndex[]): boolean {
     if (this.#made === undefined || groups.some(({ state }) => state.seq !== null)) return false;
     // What is before a bad row of a feed can be gone on from; a file of documents must be edited, and is another one then.
-    return this.#source.opened?.snapshot === true || !readdirSync(this.#options.dir).some((name) => name.endsWith(".runs"));
+    return (
+      this.#source.opened?.snapshot === true ||
+      !readdirSync(this.#options.dir).some((name) => name.endsWith(".runs"))
+    );
   }
 
   /** Design documents to be indexed. One of the source that does not compile is its author's affair, and no reason to fail the others. */
@@ -603,13 +672,15 @@ export class ViewIndex {
 
   #freshenLater(group: GroupIndex): void {
     this.#freshen(group, undefined).catch((error: unknown) => {
-      if (!this.#closed) this.#options.onWarning(`a background update failed: ${(error as Error).message}`);
+      if (!this.#closed)
+        this.#options.onWarning(`a background update failed: ${(error as Error).message}`);
     });
   }
 
   async #requireCompiled(design: DesignDocument): Promise<void> {
     // A foreign server knows best; and who only reads is not the first to see it.
-    if (this.#options.server === undefined && !this.#options.readOnly) await this.#check.require(design);
+    if (this.#options.server === undefined && !this.#options.readOnly)
+      await this.#check.require(design);
   }
 
   async #updater(): Promise<Updater> {
@@ -693,7 +764,8 @@ const BAD_INPUT = new Set<string | undefined>([
 /** From `dir` up to `made`, as far as they are empty. */
 function removeEmptyFolders(dir: string, made: string): void {
   try {
-    for (let folder = resolve(dir); folder.length >= resolve(made).length; folder = dirname(folder)) rmdirSync(folder);
+    for (let folder = resolve(dir); folder.length >= resolve(made).length; folder = dirname(folder))
+      rmdirSync(folder);
   } catch {
     // Somebody put something there: it stays.
   }

@@ -53,7 +53,12 @@ export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndex
     ...(flags.cache === undefined ? {} : { cacheBytes: flags.cache * 2 ** 20 }),
     ...(flags.sync === undefined
       ? {}
-      : { sync: { mode: flags.sync, ...(flags.syncInterval === undefined ? {} : { intervalMs: flags.syncInterval }) } }),
+      : {
+          sync: {
+            mode: flags.sync,
+            ...(flags.syncInterval === undefined ? {} : { intervalMs: flags.syncInterval }),
+          },
+        }),
     onWarning: (message) => {
       talk(flags, `viewmill: ${message}`);
     },
@@ -99,29 +104,52 @@ async function moreFailedThan(index: ViewIndex, most: number): Promise<boolean> 
   return false;
 }
 
-async function conclude(index: ViewIndex, dir: string, counts: UpdateCounts, seconds: number, flags: Flags): Promise<number> {
+async function conclude(
+  index: ViewIndex,
+  dir: string,
+  counts: UpdateCounts,
+  seconds: number,
+  flags: Flags,
+): Promise<number> {
   const failing = await failedDocuments(index);
   if (flags.json) {
-    const groups = (await index.info()).groups.map(({ designDocument, signature, documents, errors, rows, updateSeq, sizes }) => ({
-      designDocument,
-      signature,
-      documents,
-      errors,
-      rows,
-      updateSeq,
-      sizes,
-    }));
-    print(JSON.stringify({ done: { ...counts, errors: failing, seconds: Number(seconds.toFixed(3)), groups } }));
+    const groups = (await index.info()).groups.map(
+      ({ designDocument, signature, documents, errors, rows, updateSeq, sizes }) => ({
+        designDocument,
+        signature,
+        documents,
+        errors,
+        rows,
+        updateSeq,
+        sizes,
+      }),
+    );
+    print(
+      JSON.stringify({
+        done: { ...counts, errors: failing, seconds: Number(seconds.toFixed(3)), groups },
+      }),
+    );
   } else {
-    const rate = counts.mapped > 0 && seconds > 0 ? ` (${Math.round(counts.documents / seconds).toLocaleString("en-US")}/s)` : "";
+    const rate =
+      counts.mapped > 0 && seconds > 0
+        ? ` (${Math.round(counts.documents / seconds).toLocaleString("en-US")}/s)`
+        : "";
     const n = (value: number): string => value.toLocaleString("en-US");
     talk(
       flags,
       `${n(counts.documents)} documents in ${seconds.toFixed(1)} s${rate}: ${n(counts.mapped)} mapped, ${n(counts.unchanged)} unchanged, ${n(counts.deleted)} deleted, ${n(counts.rows)} rows`,
     );
-    if (failing > 0) talk(flags, `viewmill: ${failing} error record${failing === 1 ? "" : "s"}: see  viewmill errors ${dir}`);
+    if (failing > 0)
+      talk(
+        flags,
+        `viewmill: ${failing} error record${failing === 1 ? "" : "s"}: see  viewmill errors ${dir}`,
+      );
   }
-  return flags.maxErrors !== undefined && failing > flags.maxErrors && (await moreFailedThan(index, flags.maxErrors)) ? EXIT.tooManyErrors : EXIT.done;
+  return flags.maxErrors !== undefined &&
+    failing > flags.maxErrors &&
+    (await moreFailedThan(index, flags.maxErrors))
+    ? EXIT.tooManyErrors
+    : EXIT.done;
 }
 
 export async function build(dir: string, flags: Flags): Promise<number> {
@@ -142,7 +170,9 @@ export async function build(dir: string, flags: Flags): Promise<number> {
     });
     progress.stop();
     if ((await index.signatures()).size === 0)
-      throw new UsageError("there is no design document: give one with --ddoc, or put one into the source");
+      throw new UsageError(
+        "there is no design document: give one with --ddoc, or put one into the source",
+      );
     return await conclude(index, dir, counts, (performance.now() - began) / 1000, flags);
   } finally {
     progress.stop();
@@ -205,7 +235,10 @@ export async function query(
 ): Promise<number> {
   const [design, view] = splitView(name);
   const update = parameters.findLast(([parameter]) => parameter === "update")?.[1];
-  const readOnly = flags.source === undefined && (flags.ddoc ?? []).length === 0 && (update === undefined || update === "false");
+  const readOnly =
+    flags.source === undefined &&
+    (flags.ddoc ?? []).length === 0 &&
+    (update === undefined || update === "false");
   for (const parameter of parameters) checkParameter(parameter);
   const asked = parseViewQuery(readOnly ? [...parameters, ["update", "false"]] : parameters);
   const index = await ViewIndex.open({ ...(await indexOptions(dir, flags)), readOnly });
@@ -219,7 +252,8 @@ export async function query(
     const columns = answer.kind === "reduce" ? ["key", "value"] : ["key", "id", "value"];
     const heads = asked.includeDocs ? [...columns, "doc"] : columns;
     const count = await printTable(heads, cellsOf(answer.rows(), heads), print);
-    const total = answer.totalRows === undefined ? "" : ` of ${answer.totalRows}, from ${answer.offset ?? 0}`;
+    const total =
+      answer.totalRows === undefined ? "" : ` of ${answer.totalRows}, from ${answer.offset ?? 0}`;
     talk(flags, `${count} row${count === 1 ? "" : "s"}${total}`);
     return EXIT.done;
   } finally {
@@ -227,13 +261,20 @@ export async function query(
   }
 }
 
-async function* cellsOf(rows: AsyncIterable<Row>, heads: readonly string[]): AsyncIterable<string[]> {
+async function* cellsOf(
+  rows: AsyncIterable<Row>,
+  heads: readonly string[],
+): AsyncIterable<string[]> {
   for await (const row of rows) {
     const members: Record<string, unknown> = { ...row };
     if (row.error !== undefined) members["value"] = `error ${row.error}: ${row.reason ?? ""}`;
     yield heads.map((head) => {
       const member = members[head];
-      return typeof member === "string" ? member : member === undefined ? "" : JSON.stringify(member);
+      return typeof member === "string"
+        ? member
+        : member === undefined
+          ? ""
+          : JSON.stringify(member);
     });
   }
 }
@@ -252,11 +293,17 @@ export async function info(dir: string, flags: Flags): Promise<number> {
       print(`${group.designDocument}  ${group.state}${group.updaterRunning ? ", updating" : ""}`);
       print(`  file       ${group.file === "" ? "none yet" : group.file}`);
       print(`  sequence   ${group.updateSeq ?? "none"}`);
-      print(`  documents  ${group.documents.toLocaleString("en-US")}, ${group.errors} error records`);
-      print(`  bytes      ${group.sizes.file.toLocaleString("en-US")} in the file, ${group.sizes.active.toLocaleString("en-US")} live`);
-      for (const [view, rows] of Object.entries(group.rows)) print(`  ${view.padEnd(10)} ${rows.toLocaleString("en-US")} rows`);
+      print(
+        `  documents  ${group.documents.toLocaleString("en-US")}, ${group.errors} error records`,
+      );
+      print(
+        `  bytes      ${group.sizes.file.toLocaleString("en-US")} in the file, ${group.sizes.active.toLocaleString("en-US")} live`,
+      );
+      for (const [view, rows] of Object.entries(group.rows))
+        print(`  ${view.padEnd(10)} ${rows.toLocaleString("en-US")} rows`);
     }
-    for (const { designDocument, reason } of told.refused) print(`\n${designDocument}  refused: ${reason}`);
+    for (const { designDocument, reason } of told.refused)
+      print(`\n${designDocument}  refused: ${reason}`);
     return EXIT.done;
   } finally {
     await index.close();
@@ -293,4 +340,3 @@ export async function cleanup(dir: string, flags: Flags & { dryRun?: boolean }):
     await index.close();
   }
 }
-

@@ -15,7 +15,12 @@ type Json = Record<string, unknown>;
 const SOURCE_NAMES = [".js", ".mjs", ".ts"];
 
 function unreadable(path: string, why: string, cause?: unknown): IndexerError {
-  return new IndexerError("INDEXER_DDOC_UNREADABLE", `--ddoc ${path}: ${why}`, { file: path }, { cause });
+  return new IndexerError(
+    "INDEXER_DDOC_UNREADABLE",
+    `--ddoc ${path}: ${why}`,
+    { file: path },
+    { cause },
+  );
 }
 
 /** `orders.ddoc.mjs` → `orders`. */
@@ -33,7 +38,8 @@ export async function loadDesignFile(path: string, origins?: SourceOrigins): Pro
   let loaded: unknown;
   if (statSync(full).isDirectory()) loaded = await fromFolder(full, origins);
   else if (extname(full) === ".json") loaded = fromJson(full, origins);
-  else if ([".js", ".mjs", ".cjs", ".ts", ".mts"].includes(extname(full))) loaded = await importFile(full, origins);
+  else if ([".js", ".mjs", ".cjs", ".ts", ".mts"].includes(extname(full)))
+    loaded = await importFile(full, origins);
   else throw unreadable(path, "expected .json, .js, .mjs, .cjs, .ts, .mts or a folder");
   if (typeof loaded !== "object" || loaded === null || Array.isArray(loaded))
     throw unreadable(path, "expected a design document: an object with views");
@@ -62,7 +68,9 @@ export async function importFile(path: string, origins?: SourceOrigins): Promise
     const file = typescript ? await compiled(path, origins) : path;
     if (!typescript) origins?.addText(path, readFileSync(path, "utf8"));
     try {
-      const module = (await import(`${pathToFileURL(file).href}?${statSync(path).mtimeMs}`)) as Json;
+      const module = (await import(
+        `${pathToFileURL(file).href}?${statSync(path).mtimeMs}`
+      )) as Json;
       return module["default"] ?? module["ddoc"] ?? module;
     } finally {
       if (typescript) rmSync(file, { force: true });
@@ -76,14 +84,26 @@ export async function importFile(path: string, origins?: SourceOrigins): Promise
 async function compiled(path: string, origins: SourceOrigins | undefined): Promise<string> {
   const folder = dirname(path);
   const outfile = join(folder, `.${nameOf(path)}.${process.pid}.mjs`);
-  const code = await esbuild(path, outfile, { packages: "external", format: "esm", platform: "node" }, origins);
+  const code = await esbuild(
+    path,
+    outfile,
+    { packages: "external", format: "esm", platform: "node" },
+    origins,
+  );
   writeFileSync(outfile, code);
   return outfile;
 }
 
 /** Bundled code. It holds no path that depends on the current folder, or the same views would not be the same everywhere. */
-async function esbuild(path: string, outfile: string, options: BuildOptions, origins: SourceOrigins | undefined): Promise<string> {
-  const { outputFiles } = await (await import("esbuild")).build({
+async function esbuild(
+  path: string,
+  outfile: string,
+  options: BuildOptions,
+  origins: SourceOrigins | undefined,
+): Promise<string> {
+  const { outputFiles } = await (
+    await import("esbuild")
+  ).build({
     ...options,
     entryPoints: [path],
     absWorkingDir: dirname(path),
@@ -107,7 +127,8 @@ async function fromFolder(folder: string, origins: SourceOrigins | undefined): P
     .filter((entry) => entry.isDirectory() && !entry.name.startsWith("."))
     .map(({ name }) => name)
     .sort();
-  for (const folder of [base, ...names.map((name) => join(base, name))]) origins?.folders.add(folder);
+  for (const folder of [base, ...names.map((name) => join(base, name))])
+    origins?.folders.add(folder);
   for (const name of names) {
     const map = await functionFile(join(base, name), "map", origins);
     if (map === undefined && name === "lib") {
@@ -128,13 +149,20 @@ function libraryOf(folder: string, origins: SourceOrigins | undefined): Json {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) modules[entry.name] = libraryOf(path, origins);
-    else if (extname(entry.name) === ".js") modules[basename(entry.name, ".js")] = readFileSync(path, "utf8");
+    else if (extname(entry.name) === ".js")
+      modules[basename(entry.name, ".js")] = readFileSync(path, "utf8");
   }
   return modules;
 }
 
-async function functionFile(folder: string, name: string, origins: SourceOrigins | undefined): Promise<string | undefined> {
-  const path = [...SOURCE_NAMES, ""].map((end) => join(folder, name + end)).find((candidate) => existsSync(candidate));
+async function functionFile(
+  folder: string,
+  name: string,
+  origins: SourceOrigins | undefined,
+): Promise<string | undefined> {
+  const path = [...SOURCE_NAMES, ""]
+    .map((end) => join(folder, name + end))
+    .find((candidate) => existsSync(candidate));
   if (path === undefined) return undefined;
   const text = readFileSync(path, "utf8");
   if (path.endsWith(".ts") || /^\s*(export|import)\b/m.test(text)) return bundled(path, origins);
@@ -161,7 +189,10 @@ async function bundled(path: string, origins: SourceOrigins | undefined): Promis
 /** A function's text; a method `map(doc) {…}` becomes a function expression. */
 function sourceOf(member: object): string {
   const text = Function.prototype.toString.call(member);
-  const [name] = /^(?!function\b|class\b|async\b|get\b|set\b)[\p{ID_Start}$_][\p{ID_Continue}$]*(?=\s*\()/u.exec(text) ?? [];
+  const [name] =
+    /^(?!function\b|class\b|async\b|get\b|set\b)[\p{ID_Start}$_][\p{ID_Continue}$]*(?=\s*\()/u.exec(
+      text,
+    ) ?? [];
   return name === undefined ? text : `${METHOD_PREFIX}${text.slice(name.length)}`;
 }
 

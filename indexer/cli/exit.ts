@@ -30,9 +30,14 @@ function tell(error: unknown): Told {
     reason?: string;
     status?: number;
   };
-  if (error instanceof UsageError) return { exit: EXIT.usage, code: "USAGE", message: error.message };
+  if (error instanceof UsageError)
+    return { exit: EXIT.usage, code: "USAGE", message: error.message };
   if (name === "QueryError")
-    return { exit: status === 400 ? EXIT.usage : EXIT.failed, code: "QUERY", message: reason ?? message ?? "" };
+    return {
+      exit: status === 400 ? EXIT.usage : EXIT.failed,
+      code: "QUERY",
+      message: reason ?? message ?? "",
+    };
   if (name === "TypeError" || name === "RangeError")
     return { exit: EXIT.usage, code: "USAGE", message: message ?? "" };
   if (code === "INDEXER_ABORTED")
@@ -41,7 +46,8 @@ function tell(error: unknown): Told {
       code,
       message: "stopped; what was mapped until then is kept. Run the same command again to go on.",
     };
-  if (code !== undefined) return { exit: USAGE_CODES.has(code) ? EXIT.usage : EXIT.failed, code, message: message ?? "" };
+  if (code !== undefined)
+    return { exit: USAGE_CODES.has(code) ? EXIT.usage : EXIT.failed, code, message: message ?? "" };
   return { exit: EXIT.failed, code: "INTERNAL", message: (error as Error).stack ?? String(error) };
 }
 
@@ -49,7 +55,9 @@ function tell(error: unknown): Told {
 export function report(error: unknown, json: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const { exit, code, message } = tell(error);
-  process.stderr.write(`viewmill: ${message}${code === "INTERNAL" || code === "USAGE" || code === "QUERY" ? "" : ` [${code}]`}\n`);
+  process.stderr.write(
+    `viewmill: ${message}${code === "INTERNAL" || code === "USAGE" || code === "QUERY" ? "" : ` [${code}]`}\n`,
+  );
   if (json) process.stdout.write(`${JSON.stringify({ error: code, reason: message })}\n`);
   return exit;
 }

@@ -25,11 +25,15 @@ function duration(seconds: number): string {
 
 /** Work done and in all, in whatever unit the source can tell. */
 function share(progress: UpdateProgress): { done: number; total: number } | undefined {
-  if (progress.phase === "merge") return { done: progress.merged, total: Math.max(1, progress.mergeTotal) };
+  if (progress.phase === "merge")
+    return { done: progress.merged, total: Math.max(1, progress.mergeTotal) };
   if (progress.bytes !== undefined && progress.bytesTotal !== undefined && progress.bytesTotal > 0)
     return { done: Math.min(progress.bytes, progress.bytesTotal), total: progress.bytesTotal };
   if (progress.changesTotal !== undefined && progress.changesTotal > 0)
-    return { done: Math.min(progress.documents, progress.changesTotal), total: progress.changesTotal };
+    return {
+      done: Math.min(progress.documents, progress.changesTotal),
+      total: progress.changesTotal,
+    };
   return undefined;
 }
 
@@ -52,7 +56,10 @@ class JsonLines implements ProgressReporter {
       ...progress,
       seconds: Number(seconds.toFixed(3)),
       documents_per_second: Math.round(progress.mapped / seconds),
-      eta_seconds: work && work.done > 0 ? Number(((seconds * (work.total - work.done)) / work.done).toFixed(1)) : null,
+      eta_seconds:
+        work && work.done > 0
+          ? Number(((seconds * (work.total - work.done)) / work.done).toFixed(1))
+          : null,
     };
     process.stdout.write(`${JSON.stringify({ progress: line })}\n`);
   }
@@ -67,7 +74,8 @@ class Bar implements ProgressReporter {
     stream: process.stderr,
     hideCursor: true,
     clearOnComplete: true,
-    format: " {phase} {bar} {percentage}% │ {docs} documents │ {rate}/s │ {rows} rows │ {bytes} │ {eta_text} left",
+    format:
+      " {phase} {bar} {percentage}% │ {docs} documents │ {rate}/s │ {rows} rows │ {bytes} │ {eta_text} left",
   });
   #phase: string | undefined;
   #began = performance.now();
@@ -100,7 +108,11 @@ class Bar implements ProgressReporter {
 const silent: ProgressReporter = { update: () => undefined, stop: () => undefined };
 
 /** @param options - `intervalMs`: shortest time between JSON lines. */
-export function progressReporter(options: { readonly json: boolean; readonly quiet: boolean; readonly intervalMs: number }): ProgressReporter {
+export function progressReporter(options: {
+  readonly json: boolean;
+  readonly quiet: boolean;
+  readonly intervalMs: number;
+}): ProgressReporter {
   if (options.quiet) return silent;
   if (options.json) return new JsonLines(options.intervalMs);
   return process.stderr.isTTY ? new Bar() : silent;

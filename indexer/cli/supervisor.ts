@@ -54,7 +54,10 @@ export async function supervise(argv: readonly string[]): Promise<number> {
     };
     process.on("SIGINT", forward);
     process.on("SIGTERM", forward);
-    const [exitCode, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
+    const [exitCode, signal] = (await once(child, "close")) as [
+      number | null,
+      NodeJS.Signals | null,
+    ];
     process.off("SIGINT", forward);
     process.off("SIGTERM", forward);
     clearTimeout(grace);
@@ -63,9 +66,13 @@ export async function supervise(argv: readonly string[]): Promise<number> {
     if (!broken) return exitCode ?? 128 + (signal === null ? 0 : constants.signals[signal]);
     const how = signal ?? `exit code ${String(exitCode)}`;
     if (restarts >= RESTARTS_MAX) {
-      process.stderr.write(`viewmill: the indexer died ${restarts + 1} times, last by ${how}; giving up. Try --map-in processes.\n`);
+      process.stderr.write(
+        `viewmill: the indexer died ${restarts + 1} times, last by ${how}; giving up. Try --map-in processes.\n`,
+      );
       return 1;
     }
-    process.stderr.write(`viewmill: the indexer died (${how}); going on from its last checkpoint, carefully.\n`);
+    process.stderr.write(
+      `viewmill: the indexer died (${how}); going on from its last checkpoint, carefully.\n`,
+    );
   }
 }

@@ -9,7 +9,12 @@ function columns(text: string): number {
   for (const character of text) {
     const code = character.codePointAt(0) ?? 0;
     if (/\p{Mn}/u.test(character)) continue;
-    width += (code >= 0x1100 && code <= 0x115f) || (code >= 0x2e80 && code <= 0xffdc && code !== 0x303f) || code > 0x1f000 ? 2 : 1;
+    width +=
+      (code >= 0x1100 && code <= 0x115f) ||
+      (code >= 0x2e80 && code <= 0xffdc && code !== 0x303f) ||
+      code > 0x1f000
+        ? 2
+        : 1;
   }
   return width;
 }
@@ -17,7 +22,11 @@ function columns(text: string): number {
 function cut(text: string): string {
   // Control characters would garble the terminal.
   const shown = text.replace(/\p{Cc}/gu, "·");
-  return columns(shown) <= WIDTH_MAX ? shown : `${Array.from(shown).slice(0, WIDTH_MAX - 1).join("")}…`;
+  return columns(shown) <= WIDTH_MAX
+    ? shown
+    : `${Array.from(shown)
+        .slice(0, WIDTH_MAX - 1)
+        .join("")}…`;
 }
 
 /** Prints `rows` under `heads`; a column whose cells are all numbers is aligned to the right. */
@@ -38,8 +47,13 @@ export async function printTable(
     write(padded.join("  ").trimEnd());
   };
   const begin = (): void => {
-    widths = heads.map((head, i) => Math.max(columns(head), ...sample.map((cells) => columns(cells[i] ?? ""))));
-    numeric = heads.map((_, i) => sample.length > 0 && sample.every((cells) => /^-?\d[\d.e+-]*$/i.test(cells[i] ?? "")));
+    widths = heads.map((head, i) =>
+      Math.max(columns(head), ...sample.map((cells) => columns(cells[i] ?? ""))),
+    );
+    numeric = heads.map(
+      (_, i) =>
+        sample.length > 0 && sample.every((cells) => /^-?\d[\d.e+-]*$/i.test(cells[i] ?? "")),
+    );
     line(heads);
     write(widths.map((width) => "─".repeat(width)).join("  "));
     for (const cells of sample) line(cells);

@@ -9,7 +9,14 @@ import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entr
 import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
 import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
 import { combineRows } from "./combine-rows.js";
-import type { DocumentFailure, EntrySet, GroupConfig, GroupSegments, Output, ViewFailure } from "./types.js";
+import type {
+  DocumentFailure,
+  EntrySet,
+  GroupConfig,
+  GroupSegments,
+  Output,
+  ViewFailure,
+} from "./types.js";
 
 const COMMA = 0x2c;
 const QUOTE = 0x22;
@@ -186,7 +193,12 @@ export class ChunkEncoder {
   }
 
   /** What is wrong with the reply; undefined when its rows were added. */
-  #scanRewritten(doc: DocumentRef, src: Uint8Array, start: number, end: number): string | undefined {
+  #scanRewritten(
+    doc: DocumentRef,
+    src: Uint8Array,
+    start: number,
+    end: number,
+  ): string | undefined {
     const text = Buffer.from(src.buffer, src.byteOffset + start, end - start).toString("utf8");
     try {
       const bytes = Buffer.from(canonicalJson(text));
@@ -279,7 +291,8 @@ export class ChunkEncoder {
     const batch = this.#ids;
     const rows = flags === ID_DELETED || flags === ID_UNCHANGED ? 0 : this.#rowCount;
     let size = doc.idEnd - doc.idStart + ID_HEADER_BYTES;
-    for (let i = 0; i < rows; i++) size += 10 + (this.#rowEnd[i] as number) - (this.#rowStart[i] as number);
+    for (let i = 0; i < rows; i++)
+      size += 10 + (this.#rowEnd[i] as number) - (this.#rowStart[i] as number);
     batch.ensure(size);
     const dst = batch.bytes;
     const keyStart = batch.used;
@@ -390,7 +403,11 @@ function errorReply(src: Uint8Array, start: number, end: number): DocumentFailur
     index: -1,
     kind: "error_reply",
     error: typeof error === "string" ? error : "unknown_error",
-    reason: typeof reason === "string" ? reason : reason === undefined ? text.slice(0, 200) : JSON.stringify(reason),
+    reason:
+      typeof reason === "string"
+        ? reason
+        : reason === undefined
+          ? text.slice(0, 200)
+          : JSON.stringify(reason),
   };
 }
-

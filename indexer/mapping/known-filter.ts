@@ -34,7 +34,8 @@ async function forget(path: string, { store }: OpenFile): Promise<void> {
 
 /** A compaction or rebuild may have removed or replaced a file: kept open, it would hold its disk space. */
 async function forgetRemoved(): Promise<void> {
-  for (const [path, file] of [...files]) if (identityOf(path) !== file.identity) await forget(path, file);
+  for (const [path, file] of [...files])
+    if (identityOf(path) !== file.identity) await forget(path, file);
 }
 
 /** Undefined when the file is gone. */
@@ -83,7 +84,8 @@ export async function unchangedDocuments(path: string, slices: Slices): Promise<
       const entry = found[at];
       if (!entry || idFlags(entry) & ID_UNCHANGED) continue;
       const i = order.documents[n] as number;
-      if (readWord(entry, 1) === slices.hashLow[i] && readWord(entry, 5) === slices.hashHigh[i]) verdicts[i] = 1;
+      if (readWord(entry, 1) === slices.hashLow[i] && readWord(entry, 5) === slices.hashHigh[i])
+        verdicts[i] = 1;
     }
   } finally {
     snapshot.release();
@@ -137,6 +139,7 @@ function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 function readWord(bytes: Uint8Array, at: number): number {
-  const low = (bytes[at] as number) | ((bytes[at + 1] as number) << 8) | ((bytes[at + 2] as number) << 16);
+  const low =
+    (bytes[at] as number) | ((bytes[at + 1] as number) << 8) | ((bytes[at + 2] as number) << 16);
   return (low | ((bytes[at + 3] as number) << 24)) >>> 0;
 }

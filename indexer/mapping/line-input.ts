@@ -1,7 +1,13 @@
 // Reads what a task is to look at and slices it into documents. One instance a thread: buffers and columns are reused.
 
 import type { IndexerError } from "../errors.js";
-import { FileRangeReader, malformedLine, sliceChanges, sliceDocuments, Slices } from "../sources/index.js";
+import {
+  FileRangeReader,
+  malformedLine,
+  sliceChanges,
+  sliceDocuments,
+  Slices,
+} from "../sources/index.js";
 import type { LineInput } from "./types.js";
 
 const LF = 0x0a;
@@ -42,7 +48,11 @@ export class LineReader {
     const lf = this.lines.indexOf(LF, lineStart);
     const line = this.lines.subarray(lineStart, lf < 0 ? this.lines.length : lf);
     const { label } = input;
-    if (!("path" in input.data)) return malformedLine(this.lines, lineStart, lineStart + line.length, problem, { label, firstLine: input.firstLine });
+    if (!("path" in input.data))
+      return malformedLine(this.lines, lineStart, lineStart + line.length, problem, {
+        label,
+        firstLine: input.firstLine,
+      });
     const { path, start } = input.data;
     return malformedLine(line, 0, line.length, problem, {
       label,

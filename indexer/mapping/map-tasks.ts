@@ -84,7 +84,14 @@ function refAt(ref: DocumentRef, slices: Slices, i: number, ordinalBase: number)
 }
 
 function emptyRef(): DocumentRef {
-  return { ids: new Uint8Array(0), idStart: 0, idEnd: 0, versionLow: 0, versionHigh: 0, ordinal: 0 };
+  return {
+    ids: new Uint8Array(0),
+    idStart: 0,
+    idEnd: 0,
+    versionLow: 0,
+    versionHigh: 0,
+    ordinal: 0,
+  };
 }
 
 export async function runMapTask(task: MapTask): Promise<MapResult> {
@@ -129,7 +136,7 @@ class ChunkMapping {
   run(verdicts: Uint8Array): void {
     const slices = this.#slices;
     const failures = new Map(this.#task.failures.map((failure) => [failure.index, failure]));
-    for (let i = 0; i < slices.count; ) {
+    for (let i = 0; i < slices.count;) {
       const blockEnd = this.#blockEnd(i);
       this.#mapBlock(verdicts, i, blockEnd, failures);
       this.#encodeBlock();
@@ -179,7 +186,9 @@ class ChunkMapping {
       try {
         this.#replies.push(session.mapDocument(doc));
       } catch (cause) {
-        throw (isViewServerError(cause) ? notJson(this.#task.input, slices, i) : undefined) ?? cause;
+        throw (
+          (isViewServerError(cause) ? notJson(this.#task.input, slices, i) : undefined) ?? cause
+        );
       }
       this.#positions.push(i);
       if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
@@ -236,12 +245,20 @@ function isViewServerError(error: unknown): boolean {
 function notJson(input: LineInput, slices: Slices, i: number): IndexerError | undefined {
   const { docs, docStart, docEnd, lineStart } = slices;
   const from = docStart[i] as number;
-  const doc = Buffer.from(docs.buffer, docs.byteOffset + from, (docEnd[i] as number) - from).toString("utf8");
+  const doc = Buffer.from(
+    docs.buffer,
+    docs.byteOffset + from,
+    (docEnd[i] as number) - from,
+  ).toString("utf8");
   try {
     JSON.parse(doc);
     return undefined;
   } catch (error) {
-    return reader.malformed(input, lineStart[i] as number, `not JSON (${(error as Error).message.slice(0, REASON_MAX)})`);
+    return reader.malformed(
+      input,
+      lineStart[i] as number,
+      `not JSON (${(error as Error).message.slice(0, REASON_MAX)})`,
+    );
   }
 }
 
@@ -285,12 +302,18 @@ export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> 
     versions,
     verdicts,
     mapped: mapped.slice(0, n),
-    lines: preparedLines(task, slices, mapped.subarray(0, n)) ?? mapDocLines(slices.docs, starts, ends, n),
+    lines:
+      preparedLines(task, slices, mapped.subarray(0, n)) ??
+      mapDocLines(slices.docs, starts, ends, n),
   };
 }
 
 /** For our own server, whose functions can be read here too: documents cut down to what these can see, and the id for messages. */
-function preparedLines(task: PrepareTask, slices: Slices, mapped: Uint32Array): Uint8Array | undefined {
+function preparedLines(
+  task: PrepareTask,
+  slices: Slices,
+  mapped: Uint32Array,
+): Uint8Array | undefined {
   if (!task.project) return undefined;
   const members = visibleMembers(task.group.config.maps);
   return members && projectedLines(slices, mapped, new Set([...members, "_id"]));
@@ -326,7 +349,10 @@ export function runEncodeTask(task: EncodeTask): GroupSegments {
       }
       const end = bytes.indexOf(0x0a, start);
       if (end < 0)
-        throw new IndexerError("INDEXER_SERVER_PROTOCOL", "the view server gave fewer replies than commands");
+        throw new IndexerError(
+          "INDEXER_SERVER_PROTOCOL",
+          "the view server gave fewer replies than commands",
+        );
       encoder.addMapped(ref, bytes, start, end, viewFailures.get(i) ?? NO_FAILURES);
       start = end + 1;
     }

@@ -1,7 +1,13 @@
 // The seam between the updater and whatever runs map functions: threads of this process, or view servers in processes of their own.
 
 import type { JsReduceRunner } from "../reducers/index.js";
-import type { DocumentSelection, GroupConfig, GroupJob, GroupSegments, LineInput } from "./types.js";
+import type {
+  DocumentSelection,
+  GroupConfig,
+  GroupJob,
+  GroupSegments,
+  LineInput,
+} from "./types.js";
 
 /** A chunk to map for some groups. */
 export interface ChunkJob {

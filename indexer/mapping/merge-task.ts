@@ -27,7 +27,10 @@ const CANCEL_BYTES_MAX = 8 * 2 ** 20;
 export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
   const sink = openBulkSink(task.target, { extentBytes: task.extentBytes });
   let merger: Merger | undefined;
-  const cancels = task.cancelPath === undefined ? undefined : new Cancels(task.cancelPath, task.config.maps.length);
+  const cancels =
+    task.cancelPath === undefined
+      ? undefined
+      : new Cancels(task.cancelPath, task.config.maps.length);
   try {
     const builder = new TreeBuilder(sink, task.target, reducerOf(task));
     const ids = task.tree === "ids";
@@ -96,7 +99,8 @@ class Cancels {
     const flags = entry[0] as number;
     for (const { tree, key } of emittedKeys(entry)) {
       const batch = this.#batches[tree];
-      if (!batch) throw new Error("viewmill bug: an id entry names a view tree that does not exist");
+      if (!batch)
+        throw new Error("viewmill bug: an id entry names a view tree that does not exist");
       this.#push(tree, batch, key, docId, ordinal);
     }
     if (flags & ID_ERRORS) {
@@ -117,7 +121,13 @@ class Cancels {
     this.#run?.close();
   }
 
-  #push(index: number, batch: EntryBatch, key: Uint8Array, docId: Uint8Array, ordinal: number): void {
+  #push(
+    index: number,
+    batch: EntryBatch,
+    key: Uint8Array,
+    docId: Uint8Array,
+    ordinal: number,
+  ): void {
     const length = key.length + docId.length;
     batch.ensure(length);
     const start = batch.used;

@@ -68,7 +68,9 @@ async function answer(request: Request, runner: JsReduceRunner): Promise<Reply> 
     const results = await Promise.all(
       inputs.map(async (input) =>
         rereduce
-          ? await Promise.all(sources.map(async (source) => runner.rereduce(source, input, context)))
+          ? await Promise.all(
+              sources.map(async (source) => runner.rereduce(source, input, context)),
+            )
           : await runner.reduce(sources, input),
       ),
     );

@@ -73,7 +73,11 @@ export class ProcessMapper implements Mapper {
         if (!(error instanceof NotJson)) throw error;
         // Tells file and line.
         await this.#threads.syntax({ kind: "syntax", input: job.input, index: error.index });
-        throw new IndexerError("SOURCE_MALFORMED", `${job.input.label}: a document is not JSON: ${error.message}`, { file: job.input.label });
+        throw new IndexerError(
+          "SOURCE_MALFORMED",
+          `${job.input.label}: a document is not JSON: ${error.message}`,
+          { file: job.input.label },
+        );
       }
     const { lines: _lines, ...rest } = prepared;
     return this.#threads.encode(
@@ -192,7 +196,12 @@ class LineRun {
       if (told && told.tree < this.#views) return told;
     }
     if (!text.startsWith(EXCEPTION)) return undefined;
-    return { tree: this.#views === 1 ? 0 : -1, kind: "exception", error: "exception", reason: text.slice(EXCEPTION.length) };
+    return {
+      tree: this.#views === 1 ? 0 : -1,
+      kind: "exception",
+      error: "exception",
+      reason: text.slice(EXCEPTION.length),
+    };
   }
 
   async #blame(failed: ProtocolError): Promise<DocumentFailure> {
@@ -204,8 +213,10 @@ class LineRun {
     const { stderr = "" } = explained instanceof IndexerError ? explained.details : {};
     if (dead?.outgrown || /out of memory|OOM|allocation failed/i.test(stderr))
       return { index, kind: "memory", error: "out_of_memory", reason };
-    if (failed.code === "PROTOCOL_TIMEOUT") return { index, kind: "timeout", error: "timeout", reason };
-    if (failed.code === "PROTOCOL_CLOSED") return { index, kind: "crash", error: "view_server_died", reason };
+    if (failed.code === "PROTOCOL_TIMEOUT")
+      return { index, kind: "timeout", error: "timeout", reason };
+    if (failed.code === "PROTOCOL_CLOSED")
+      return { index, kind: "crash", error: "view_server_died", reason };
     return { index, kind: "output", error: "view_server_protocol", reason };
   }
 
@@ -240,8 +251,20 @@ function parseException(json: string): ViewFailure | undefined {
     return undefined;
   }
   const { fn, name, message, stack } = told;
-  if (!Number.isInteger(fn) || (fn as number) < 0 || typeof name !== "string" || typeof message !== "string") return undefined;
-  return { tree: fn as number, kind: "exception", error: name, reason: message, ...(typeof stack === "string" ? { stack } : {}) };
+  if (
+    !Number.isInteger(fn) ||
+    (fn as number) < 0 ||
+    typeof name !== "string" ||
+    typeof message !== "string"
+  )
+    return undefined;
+  return {
+    tree: fn as number,
+    kind: "exception",
+    error: name,
+    reason: message,
+    ...(typeof stack === "string" ? { stack } : {}),
+  };
 }
 
 function lineStarts(lines: Uint8Array, count: number): Uint32Array {

@@ -34,7 +34,8 @@ export class ServerPool {
     signal: AbortSignal | undefined,
     work: (lease: ServerLease) => Promise<T>,
   ): Promise<T> {
-    while (this.#busy >= this.size) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    while (this.#busy >= this.size)
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (this.#closed) throw new IndexerError("INDEXER_CLOSED", "the view servers were stopped");
     if (signal?.aborted) throw new IndexerError("INDEXER_ABORTED", "the call was aborted");
     this.#busy++;

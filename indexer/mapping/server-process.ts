@@ -42,7 +42,12 @@ export function ownServer(heapMb: number, strict: boolean): ServerCommand {
   const program = fileURLToPath(new URL("../../viewserver/main.js", import.meta.url));
   return {
     file: process.execPath,
-    args: [`--max-old-space-size=${heapMb}`, program, ...(strict ? [] : ["--lenient"]), "--exceptions-json"],
+    args: [
+      `--max-old-space-size=${heapMb}`,
+      program,
+      ...(strict ? [] : ["--lenient"]),
+      "--exceptions-json",
+    ],
     env: {},
     own: true,
   };
@@ -52,7 +57,10 @@ export function ownServer(heapMb: number, strict: boolean): ServerCommand {
 export function parseServerCommand(line: string): ServerCommand {
   const [file, ...args] = parseCommandString(line);
   if (file === undefined)
-    throw new IndexerError("INDEXER_SERVER_NOT_FOUND", "--server needs a command, e.g. --server 'couchjs main.js'");
+    throw new IndexerError(
+      "INDEXER_SERVER_NOT_FOUND",
+      "--server needs a command, e.g. --server 'couchjs main.js'",
+    );
   const env: Record<string, string> = {};
   for (const name of ["PATH", "HOME", "LANG"]) {
     const value = process.env[name];
@@ -75,7 +83,9 @@ export class ServerProcess {
   #configured: string | undefined;
   #memory: NodeJS.Timeout | undefined;
   #outgrown = false;
-  #exit: { exitCode?: number | undefined; signal?: string | undefined; code?: string | undefined } | undefined;
+  #exit:
+    | { exitCode?: number | undefined; signal?: string | undefined; code?: string | undefined }
+    | undefined;
 
   constructor(command: ServerCommand, options: ServerProcessOptions) {
     this.#command = command;
@@ -166,14 +176,30 @@ export class ServerProcess {
     if (!(error instanceof ProtocolError)) return error;
     const line = [this.#command.file, ...this.#command.args].join(" ");
     if (error.code === "PROTOCOL_TIMEOUT")
-      return new IndexerError("INDEXER_SERVER_TIMEOUT", `the view server (${line}) gave no answer in time`, {}, { cause: error });
+      return new IndexerError(
+        "INDEXER_SERVER_TIMEOUT",
+        `the view server (${line}) gave no answer in time`,
+        {},
+        { cause: error },
+      );
     if (error.code !== "PROTOCOL_CLOSED")
-      return new IndexerError("INDEXER_SERVER_PROTOCOL", `the view server (${line}) broke the protocol: ${error.message}`, {}, { cause: error });
+      return new IndexerError(
+        "INDEXER_SERVER_PROTOCOL",
+        `the view server (${line}) broke the protocol: ${error.message}`,
+        {},
+        { cause: error },
+      );
     await this.#child;
     const { exitCode, signal, code } = this.#exit ?? {};
     if (code === "ENOENT" || code === "EACCES")
-      return new IndexerError("INDEXER_SERVER_NOT_FOUND", `the view server cannot be started: ${line} (${code})`, {}, { cause: error });
-    const how = signal === undefined ? `exited with code ${String(exitCode)}` : `was ended by ${signal}`;
+      return new IndexerError(
+        "INDEXER_SERVER_NOT_FOUND",
+        `the view server cannot be started: ${line} (${code})`,
+        {},
+        { cause: error },
+      );
+    const how =
+      signal === undefined ? `exited with code ${String(exitCode)}` : `was ended by ${signal}`;
     const tail = this.#stderr.trim();
     return new IndexerError(
       "INDEXER_SERVER_EXITED",

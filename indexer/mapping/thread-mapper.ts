@@ -15,8 +15,13 @@ import {
 } from "./types.js";
 
 /** A document's death as an error record. */
-export function deathFailure(index: number, death: Pick<ThreadDeath, "reason" | "message">): DocumentFailure {
-  const error = { timeout: "timeout", memory: "out_of_memory", crash: "view_server_died" }[death.reason];
+export function deathFailure(
+  index: number,
+  death: Pick<ThreadDeath, "reason" | "message">,
+): DocumentFailure {
+  const error = { timeout: "timeout", memory: "out_of_memory", crash: "view_server_died" }[
+    death.reason
+  ];
   return { index, kind: death.reason, error, reason: `The document ${death.message}` };
 }
 
@@ -143,7 +148,9 @@ class PooledReducer implements JsReduceRunner {
   }
 
   async rereduce(source: string, values: string, context = ""): Promise<JsReduceResult> {
-    const [results] = await this.#run([{ rereduce: true, sources: [source], input: values, context }]);
+    const [results] = await this.#run([
+      { rereduce: true, sources: [source], input: values, context },
+    ]);
     return results?.[0] ?? "null";
   }
 

@@ -154,11 +154,7 @@ export class ThreadPool {
     })) as ThreadReply<Results[T["kind"]]>;
     if (reply.ok) return reply.result;
     if (reply.name === "IndexerError")
-      throw new IndexerError(
-        reply.code as IndexerErrorCode,
-        reply.message,
-        reply.details ?? {},
-      );
+      throw new IndexerError(reply.code as IndexerErrorCode, reply.message, reply.details ?? {});
     throw Object.assign(new Error(reply.message), { code: reply.code, details: reply.details });
   }
 
@@ -178,7 +174,14 @@ export class ThreadPool {
     };
     signal?.addEventListener("abort", onAbort, { once: true });
     if (signal?.aborted) abort.abort();
-    const watch: Watch = { slot, abort, beat: 0, since: performance.now(), rss: 0, verdict: undefined };
+    const watch: Watch = {
+      slot,
+      abort,
+      beat: 0,
+      since: performance.now(),
+      rss: 0,
+      verdict: undefined,
+    };
     this.#watches.add(watch);
     this.#timer ??= setInterval(() => {
       this.#check();
@@ -207,9 +210,14 @@ export class ThreadPool {
     if (watch.verdict === "timeout")
       return new ThreadDeath("timeout", beat, `took longer than ${this.#timeoutMs} ms`);
     if (watch.verdict === "memory")
-      return new ThreadDeath("memory", beat, `made the process grow by more than ${this.#growthBytes / 2 ** 20} MiB`);
+      return new ThreadDeath(
+        "memory",
+        beat,
+        `made the process grow by more than ${this.#growthBytes / 2 ** 20} MiB`,
+      );
     const { code, message } = error as { code?: string; message?: string };
-    if (code === "ERR_WORKER_OUT_OF_MEMORY") return new ThreadDeath("memory", beat, "exhausted the JavaScript heap");
+    if (code === "ERR_WORKER_OUT_OF_MEMORY")
+      return new ThreadDeath("memory", beat, "exhausted the JavaScript heap");
     if (message?.startsWith("worker exited")) return new ThreadDeath("crash", beat, message);
     return undefined;
   }
@@ -237,7 +245,12 @@ export class ThreadPool {
 function transferables(task: ThreadTask): (ArrayBuffer | MessagePort)[] {
   const list: (ArrayBuffer | MessagePort)[] = [];
   const add = (view: Uint8Array | Uint32Array | undefined): void => {
-    if (view && view.buffer instanceof ArrayBuffer && view.byteLength === view.buffer.byteLength && view.byteLength > 0)
+    if (
+      view &&
+      view.buffer instanceof ArrayBuffer &&
+      view.byteLength === view.buffer.byteLength &&
+      view.byteLength > 0
+    )
       list.push(view.buffer);
   };
   if (task.kind === "encode") {

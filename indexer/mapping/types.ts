@@ -183,7 +183,8 @@ export interface SyntaxTask {
   readonly index: number;
 }
 
-export type ThreadTask = MapTask | PrepareTask | EncodeTask | ScanTask | MergeTask | ReduceTask | CheckTask | SyntaxTask;
+export type ThreadTask =
+  MapTask | PrepareTask | EncodeTask | ScanTask | MergeTask | ReduceTask | CheckTask | SyntaxTask;
 
 /** A document that could not be mapped, by position in its chunk. */
 export interface DocumentFailure {
@@ -214,7 +215,8 @@ export interface GroupSegments {
   readonly failed: number;
   readonly rows: number;
   /** The first document that could not be mapped at all: what makes a whole group fail in strict mode. */
-  readonly documentFailure: { readonly id: string; readonly error: string; readonly reason: string } | undefined;
+  readonly documentFailure:
+    { readonly id: string; readonly error: string; readonly reason: string } | undefined;
   /** `log()` calls, a bounded sample, with the document's id. */
   readonly logs: readonly { readonly id: string; readonly text: string }[];
 }

@@ -4,7 +4,13 @@ import { Piscina } from "piscina";
 
 import { IndexerError } from "../errors.js";
 import { checkSources } from "./check-task.js";
-import { runEncodeTask, runMapTask, runPrepareTask, runScanTask, runSyntaxTask } from "./map-tasks.js";
+import {
+  runEncodeTask,
+  runMapTask,
+  runPrepareTask,
+  runScanTask,
+  runSyntaxTask,
+} from "./map-tasks.js";
 import { runMergeTask } from "./merge-task.js";
 import { runReduceTask } from "./reduce-task.js";
 import type { ThreadReply, ThreadTask } from "./types.js";
@@ -48,7 +54,11 @@ function collectBuffers(value: unknown, into: Set<ArrayBuffer>, depth = 0): void
   if (typeof value !== "object" || value === null || depth > 6) return;
   if (ArrayBuffer.isView(value)) {
     const { buffer } = value;
-    if (buffer instanceof ArrayBuffer && buffer.byteLength > 0 && value.byteLength === buffer.byteLength)
+    if (
+      buffer instanceof ArrayBuffer &&
+      buffer.byteLength > 0 &&
+      value.byteLength === buffer.byteLength
+    )
       into.add(buffer);
     return;
   }

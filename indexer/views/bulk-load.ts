@@ -9,7 +9,13 @@ import { setMaxListeners } from "node:events";
 import { join } from "node:path";
 import { MessageChannel } from "node:worker_threads";
 
-import { assembleForests, openBulkSink, splitters, type SegmentRef, type TreeRoot } from "../../btree/index.js";
+import {
+  assembleForests,
+  openBulkSink,
+  splitters,
+  type SegmentRef,
+  type TreeRoot,
+} from "../../btree/index.js";
 import type { Mapper } from "../mapping/mapper.js";
 import { serveReducer } from "../mapping/port-reducer.js";
 import { ThreadDeath, type ThreadPool } from "../mapping/thread-pool.js";
@@ -70,7 +76,9 @@ class BulkMerge {
     this.#target = group.store.bulk();
     // Every merge that is under way listens.
     if (context.signal) setMaxListeners(0, context.signal);
-    this.#total = Array.from({ length: group.config.maps.length + 2 }, (_, i) => progress.segments(i))
+    this.#total = Array.from({ length: group.config.maps.length + 2 }, (_, i) =>
+      progress.segments(i),
+    )
       .flat()
       .reduce((sum, { entries }) => sum + entries, 0);
     this.#extentBytes = this.#total < PARALLEL_ENTRIES_MIN ? 0 : EXTENT_BYTES;
@@ -81,17 +89,25 @@ class BulkMerge {
     const views = this.#group.config.maps.length;
     const ids = await this.#mergeTree("ids", this.#progress.segments(0));
     roots.set(IDS_TREE, await this.#assemble(IDS_TREE, ids));
-    const cancels = Array.from({ length: views + 1 }, (_, i) => ids.flatMap((part) => part.cancels[i] ?? []));
+    const cancels = Array.from({ length: views + 1 }, (_, i) =>
+      ids.flatMap((part) => part.cancels[i] ?? []),
+    );
 
     const jobs: (() => Promise<void>)[] = [
       async () => {
-        const parts = await this.#mergeTree("errors", [...this.#progress.segments(1), ...(cancels[views] ?? [])]);
+        const parts = await this.#mergeTree("errors", [
+          ...this.#progress.segments(1),
+          ...(cancels[views] ?? []),
+        ]);
         roots.set(ERRORS_TREE, await this.#assemble(ERRORS_TREE, parts));
       },
     ];
     for (let tree = 0; tree < views; tree++) {
       jobs.push(async () => {
-        const parts = await this.#mergeTree(tree, [...this.#progress.segments(tree + 2), ...(cancels[tree] ?? [])]);
+        const parts = await this.#mergeTree(tree, [
+          ...this.#progress.segments(tree + 2),
+          ...(cancels[tree] ?? []),
+        ]);
         roots.set(viewTreeName(tree), await this.#assemble(viewTreeName(tree), parts));
       });
     }
@@ -106,17 +122,20 @@ class BulkMerge {
     if (isolated) await (await this.#elsewhere)?.close();
   }
 
-  async #mergeTree(tree: MergeTask["tree"], segments: readonly SegmentRef[]): Promise<MergeResult[]> {
+  async #mergeTree(
+    tree: MergeTask["tree"],
+    segments: readonly SegmentRef[],
+  ): Promise<MergeResult[]> {
     const used = segments.filter(({ entries }) => entries > 0);
     if (used.length === 0) return [];
     const entries = used.reduce((sum, ref) => sum + ref.entries, 0);
     const parts =
-      this.#extentBytes === 0 || entries < PARTITION_ENTRIES_MIN ? 1 : this.#context.threads.threads;
+      this.#extentBytes === 0 || entries < PARTITION_ENTRIES_MIN
+        ? 1
+        : this.#context.threads.threads;
     const bounds = parts === 1 ? [] : splitters(used, parts);
     const edges = [undefined, ...bounds, undefined];
-    return allEnded(
-      edges.slice(1).map((lt, i) => this.#mergePart(tree, used, edges[i], lt, i)),
-    );
+    return allEnded(edges.slice(1).map((lt, i) => this.#mergePart(tree, used, edges[i], lt, i)));
   }
 
   async #mergePart(
@@ -153,7 +172,8 @@ class BulkMerge {
     const { threads, signal } = this.#context;
     const { cancelName, ...what } = task;
     const channel = reduceElsewhere ? new MessageChannel() : undefined;
-    if (channel && reduceElsewhere) serveReducer(channel.port1, reduceElsewhere.reducer(this.#group.config));
+    if (channel && reduceElsewhere)
+      serveReducer(channel.port1, reduceElsewhere.reducer(this.#group.config));
     try {
       return await threads.merge(
         {
@@ -180,7 +200,8 @@ class BulkMerge {
       const reducer =
         name === IDS_TREE || name === ERRORS_TREE
           ? groupReducers.countsOnly(name)
-          : (this.#group.reducers[Number(name.slice("view:".length))] ?? groupReducers.countsOnly(name));
+          : (this.#group.reducers[Number(name.slice("view:".length))] ??
+            groupReducers.countsOnly(name));
       const root = await assembleForests(sink, this.#target, reducer, forests);
       sink.flush();
       return root;

@@ -70,7 +70,12 @@ function checkFields(id: string, doc: JsonObject): void {
     if (value === undefined) continue;
     mustBe(id, field, "object", isObject(value));
     for (const [name, member] of Object.entries(value as JsonObject))
-      mustBe(id, `${field}.${name}`, "object or string", isObject(member) || typeof member === "string");
+      mustBe(
+        id,
+        `${field}.${name}`,
+        "object or string",
+        isObject(member) || typeof member === "string",
+      );
   }
   const { language, options, rewrites, validate_doc_update: validate, views } = doc;
   if (language !== undefined) mustBe(id, "language", "string", typeof language === "string");
@@ -82,9 +87,19 @@ function checkFields(id: string, doc: JsonObject): void {
     }
   }
   if (rewrites !== undefined)
-    mustBe(id, "rewrites", "string or array", typeof rewrites === "string" || Array.isArray(rewrites));
+    mustBe(
+      id,
+      "rewrites",
+      "string or array",
+      typeof rewrites === "string" || Array.isArray(rewrites),
+    );
   if (validate !== undefined)
-    mustBe(id, "validate_doc_update", "string or object", isObject(validate) || typeof validate === "string");
+    mustBe(
+      id,
+      "validate_doc_update",
+      "string or object",
+      isObject(validate) || typeof validate === "string",
+    );
   if (views !== undefined) mustBe(id, "views", "object", isObject(views));
 }
 
@@ -136,7 +151,13 @@ function collectTrees(views: JsonObject): TreeDraft[] {
     let draft = drafts.get(key);
     if (!draft) {
       const raw = isObject(options) && options["collation"] === "raw";
-      draft = { map, options: optionText, collation: raw ? "raw" : "root", mapOnly: [], reduces: [] };
+      draft = {
+        map,
+        options: optionText,
+        collation: raw ? "raw" : "root",
+        mapOnly: [],
+        reduces: [],
+      };
       drafts.set(key, draft);
     }
     const reduce = (view as JsonObject)["reduce"];
@@ -203,7 +224,10 @@ export function parseDesignDocument(source: unknown): DesignDocument {
       includeDesign: options["include_design"] === true,
       localSeq: options["local_seq"] === true,
       partitioned: typeof options["partitioned"] === "boolean" ? options["partitioned"] : undefined,
-      autoupdate: !(autoupdate === false || (isObject(autoupdate) && autoupdate["views"] === false)),
+      autoupdate: !(
+        autoupdate === false ||
+        (isObject(autoupdate) && autoupdate["views"] === false)
+      ),
     },
   };
 }

@@ -22,7 +22,10 @@ function parse(json: string): DesignDocument | IndexerError {
     return parseDesignDocument(JSON.parse(json));
   } catch (error) {
     if (error instanceof IndexerError) return error;
-    return new IndexerError("INDEXER_DDOC_INVALID", `a design document is not JSON: ${(error as Error).message}`);
+    return new IndexerError(
+      "INDEXER_DDOC_INVALID",
+      `a design document is not JSON: ${(error as Error).message}`,
+    );
   }
 }
 
@@ -83,7 +86,8 @@ export class Designs {
 
   /** Those that can be used. */
   *valid(): IterableIterator<DesignDocument> {
-    for (const { design } of this.#known.values()) if (!(design instanceof IndexerError)) yield design;
+    for (const { design } of this.#known.values())
+      if (!(design instanceof IndexerError)) yield design;
   }
 
   /** The design document as the source or user wrote it. */
@@ -98,11 +102,15 @@ export class Designs {
   require(name: string): DesignDocument {
     const known = this.#known.get(designId(name));
     if (!known)
-      throw new IndexerError("INDEXER_VIEW_NOT_FOUND", `there is no design document ${designId(name)}`, {
-        status: 404,
-        error: "not_found",
-        reason: "missing",
-      });
+      throw new IndexerError(
+        "INDEXER_VIEW_NOT_FOUND",
+        `there is no design document ${designId(name)}`,
+        {
+          status: 404,
+          error: "not_found",
+          reason: "missing",
+        },
+      );
     if (known.design instanceof IndexerError) throw known.design;
     return known.design;
   }

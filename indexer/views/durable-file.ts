@@ -26,7 +26,7 @@ export function replaceFile(path: string, text: string): void {
   const fd = openSync(draft, "w");
   try {
     const bytes = Buffer.from(text);
-    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
+    for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done);
     fsyncSync(fd);
   } finally {
     closeSync(fd);

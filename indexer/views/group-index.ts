@@ -51,11 +51,14 @@ export interface GroupReducers {
 }
 
 export function reducersOfGroup(
-  options: Pick<GroupOpenOptions, "spec" | "limits" | "strict" | "js"> & Partial<Pick<GroupOpenOptions, "dir">>,
+  options: Pick<GroupOpenOptions, "spec" | "limits" | "strict" | "js"> &
+    Partial<Pick<GroupOpenOptions, "dir">>,
 ): GroupReducers {
   const { spec, limits } = options;
   const config = groupConfig(spec, limits, options.strict, options.dir ?? "");
-  const custom = spec.trees.some((tree) => tree.reduces.some(({ source }) => !source.startsWith("_")));
+  const custom = spec.trees.some((tree) =>
+    tree.reduces.some(({ source }) => !source.startsWith("_")),
+  );
   const js = custom ? options.js(config) : undefined;
   const views = spec.trees.map((tree) =>
     tree.reduces.length === 0
@@ -119,14 +122,23 @@ export class GroupIndex {
       const unmade = options.unrecorded && (error as { code?: string }).code === "BTREE_NO_HEADER";
       const lost = isCutOff(path, error);
       if (!(unmade || lost) || options.mode === "read") throw error;
-      if (!unmade) options.onWarning?.(`${(error as Error).message}: nothing of it can be used, so it is built anew`);
+      if (!unmade)
+        options.onWarning?.(
+          `${(error as Error).message}: nothing of it can be used, so it is built anew`,
+        );
       rmSync(path);
     }
     if (store === undefined && options.mode === "write")
       store = await Store.create(path, { state: encodeState(emptyState(spec)), reducers, cache });
-    if (store === undefined) throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, { file: path });
+    if (store === undefined)
+      throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, {
+        file: path,
+      });
     const group = new GroupIndex(spec, reducersHere, new GroupFile(path, store));
-    const { format, collation } = group.state as { readonly format: number; readonly collation: number };
+    const { format, collation } = group.state as {
+      readonly format: number;
+      readonly collation: number;
+    };
     if (format > 1 || collation > COLLATION_VERSION) {
       await store.close();
       throw new IndexerError(
@@ -192,7 +204,10 @@ const HEADERS_BYTES = 16_384;
 function isCutOff(path: string, error: unknown): boolean {
   const { code, offset } = error as { code?: string; offset?: number };
   const size = statSync(path).size;
-  return (code === "BTREE_CORRUPT" && offset !== undefined && offset >= size) || (code === "BTREE_NO_HEADER" && size < HEADERS_BYTES);
+  return (
+    (code === "BTREE_CORRUPT" && offset !== undefined && offset >= size) ||
+    (code === "BTREE_NO_HEADER" && size < HEADERS_BYTES)
+  );
 }
 
 /** One generation of a group's file, and who reads it. */
@@ -253,7 +268,12 @@ export function decodeState(bytes: Uint8Array): GroupState {
  * What mapping threads must know of the group.
  * @param dir - of the index: what a function leaves behind in its globals is not seen by another index that shares threads.
  */
-export function groupConfig(spec: ViewGroupSpec, limits: ReduceLimits, strict: boolean, dir: string): GroupConfig {
+export function groupConfig(
+  spec: ViewGroupSpec,
+  limits: ReduceLimits,
+  strict: boolean,
+  dir: string,
+): GroupConfig {
   return {
     key: `${spec.signature}:${JSON.stringify([limits, strict, dir])}`,
     strict,

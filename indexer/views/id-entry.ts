@@ -48,7 +48,8 @@ export function encodeIdEntry(
   keys: readonly EmittedKey[],
 ): Uint8Array {
   let size = ID_HEADER_BYTES;
-  for (const { tree, key } of keys) size += varintLength(tree) + varintLength(key.length) + key.length;
+  for (const { tree, key } of keys)
+    size += varintLength(tree) + varintLength(key.length) + key.length;
   const entry = new Uint8Array(size);
   entry[0] = flags;
   entry.set(version.subarray(0, 8), 1);

@@ -55,7 +55,9 @@ function holder(dir: string): string {
 }
 
 function codeOf(error: unknown): string | undefined {
-  return typeof error === "object" && error !== null && "code" in error ? String(error.code) : undefined;
+  return typeof error === "object" && error !== null && "code" in error
+    ? String(error.code)
+    : undefined;
 }
 
 /** Held until `release`, or until the process ends in any way. */
@@ -79,7 +81,8 @@ export class DirectoryLock {
       server = await listen(name);
     } catch (error) {
       if (codeOf(error) !== "EADDRINUSE") throw error;
-      const stale = process.platform !== "linux" && process.platform !== "win32" && !(await isAlive(name));
+      const stale =
+        process.platform !== "linux" && process.platform !== "win32" && !(await isAlive(name));
       if (!stale)
         throw new IndexerError(
           "INDEXER_LOCKED",
@@ -90,7 +93,10 @@ export class DirectoryLock {
       server = await listen(name);
     }
     try {
-      writeFileSync(join(dir, LOCK_FILE), `pid ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`);
+      writeFileSync(
+        join(dir, LOCK_FILE),
+        `pid ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`,
+      );
     } catch {
       // A note for people. On a full disk the lock is held all the same: whoever makes room needs it.
     }

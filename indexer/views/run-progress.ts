@@ -4,7 +4,18 @@
 //
 //   line = JSON TAB crc32 of the JSON in 8 hex digits LF; the first one is the header
 
-import { closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 
@@ -79,7 +90,12 @@ export class RunProgress {
     for (const [n, line] of readLines(folder).entries()) {
       if (n > 0) {
         const chunk = line.value as RunChunk;
-        if (progress.chunks.length >= chunksMax || chunk.number !== n - 1 || !filesHold(folder, chunk, rebooted)) break;
+        if (
+          progress.chunks.length >= chunksMax ||
+          chunk.number !== n - 1 ||
+          !filesHold(folder, chunk, rebooted)
+        )
+          break;
         progress.chunks.push(chunk);
       }
       end = line.end;
@@ -150,7 +166,7 @@ export class RunProgress {
   #append(value: RunHeader | RunChunk): void {
     const json = JSON.stringify(value);
     const bytes = Buffer.from(`${json}\t${checksum(json)}\n`);
-    for (let done = 0; done < bytes.length; )
+    for (let done = 0; done < bytes.length;)
       done += writeSync(this.#fd, bytes, done, bytes.length - done, this.#length + done);
     this.#length += bytes.length;
   }
@@ -161,7 +177,8 @@ function checksum(json: string): string {
 }
 
 function relative(folder: string, set: EntrySet): SegmentRef {
-  if (!isSegment(set)) throw new Error("viewmill bug: entries in memory cannot be recorded as runs");
+  if (!isSegment(set))
+    throw new Error("viewmill bug: entries in memory cannot be recorded as runs");
   return { ...set, path: set.path.slice(folder.length + 1) };
 }
 
@@ -189,7 +206,7 @@ function readLines(folder: string): { value: unknown; end: number }[] {
   if (!existsSync(path)) return [];
   const bytes = readFileSync(path);
   const lines: { value: unknown; end: number }[] = [];
-  for (let start = 0; ; ) {
+  for (let start = 0; ;) {
     const end = bytes.indexOf(0x0a, start);
     if (end < 0) return lines;
     const [json, crc] = bytes.toString("utf8", start, end).split("\t");

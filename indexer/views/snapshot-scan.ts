@@ -6,7 +6,15 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
-import { EntryBatch, encodeSegment, Merger, RunFile, type Bytes, type SegmentRef, type TreeReader } from "../../btree/index.js";
+import {
+  EntryBatch,
+  encodeSegment,
+  Merger,
+  RunFile,
+  type Bytes,
+  type SegmentRef,
+  type TreeReader,
+} from "../../btree/index.js";
 import type { ThreadPool } from "../mapping/thread-pool.js";
 import type { LineInput, ScanResult } from "../mapping/types.js";
 import type { Chunk, FileRange, Source } from "../sources/index.js";
@@ -63,7 +71,11 @@ export async function compareSnapshot(
     const includeDesign = groups.some((group) => group.spec.includeDesign);
     const segments: SegmentRef[] = [];
     let file: FileRange | undefined;
-    const feed = source.changes({ until: "now", chunkBytes: context.chunkBytes, signal: context.signal });
+    const feed = source.changes({
+      until: "now",
+      chunkBytes: context.chunkBytes,
+      signal: context.signal,
+    });
     const scans = mapInOrder<ScanResult>(feed, context.threads.threads + 1, 0, (chunk, number) =>
       context.threads.scan({
         kind: "scan",
@@ -74,7 +86,8 @@ export async function compareSnapshot(
       }),
     );
     for await (const { chunk, result } of scans) {
-      if (!("path" in chunk.data)) throw new Error("viewmill bug: a snapshot source must offer file ranges");
+      if (!("path" in chunk.data))
+        throw new Error("viewmill bug: a snapshot source must offer file ranges");
       file = chunk.data;
       if (result.segment) segments.push(result.segment);
       context.signal?.throwIfAborted();
@@ -124,7 +137,11 @@ class Difference {
     this.#vanished = new Spill(`${this.#path}.vanished`);
   }
 
-  async compute(segments: readonly SegmentRef[], ids: TreeReader, signal: AbortSignal | undefined): Promise<void> {
+  async compute(
+    segments: readonly SegmentRef[],
+    ids: TreeReader,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const indexed = new IdWalk(ids);
     const merger = new Merger(segments, {}, (kb, ks, ke, vb, vs, ve) => {
       const cursor = new ByteCursor(vb, vs + HASH_BYTES, ve);
@@ -229,7 +246,7 @@ class Spill {
       page.push({ key: kb.slice(ks, ke), value: vb.slice(vs, ve) });
     });
     try {
-      for (let more = true; more; ) {
+      for (let more = true; more;) {
         page = [];
         more = merger.step(STEP_ENTRIES);
         yield* page;

@@ -57,7 +57,10 @@ export class UpdateScheduler {
    * Runs `work` while no update runs. Work that has no end of its own must end when `wanted` fires: somebody waits for their turn.
    * @param groups - those that the work updates.
    */
-  async exclusive<T>(work: (wanted: AbortSignal) => Promise<T>, groups: readonly GroupIndex[] = []): Promise<T> {
+  async exclusive<T>(
+    work: (wanted: AbortSignal) => Promise<T>,
+    groups: readonly GroupIndex[] = [],
+  ): Promise<T> {
     while (this.#running) {
       this.#wanted?.abort();
       await this.#running;

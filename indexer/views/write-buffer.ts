@@ -4,7 +4,12 @@
 
 import { EntryBatch, type Snapshot, type TreeOp } from "../../btree/index.js";
 import { combineRows } from "../mapping/combine-rows.js";
-import { isSegment, type EntrySet, type GroupConfig, type GroupSegments } from "../mapping/types.js";
+import {
+  isSegment,
+  type EntrySet,
+  type GroupConfig,
+  type GroupSegments,
+} from "../mapping/types.js";
 import { errorRange } from "./error-entry.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./group-reducers.js";
 import {
@@ -183,7 +188,7 @@ function collectRows(
   batch.sort();
   const ops: TreeOp[] = [];
   const { bytes, length } = batch;
-  for (let i = 0; i < length; ) {
+  for (let i = 0; i < length;) {
     let end = i + 1;
     while (end < length && sameKey(batch, i, end)) end++;
     let first = i;
@@ -194,7 +199,11 @@ function collectRows(
       if (end - first > 1 && collation) {
         const value = combineRows(collation, batch, first, end - 1);
         ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
-      } else ops.push({ key, value: bytes.subarray(batch.valueStart(end - 1), batch.valueEnd(end - 1)) });
+      } else
+        ops.push({
+          key,
+          value: bytes.subarray(batch.valueStart(end - 1), batch.valueEnd(end - 1)),
+        });
     }
     i = end;
   }
