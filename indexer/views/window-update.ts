@@ -24,11 +24,13 @@ export async function updateByWindows(
 ): Promise<void> {
   const { source, mapper } = context.options;
   const since = groups[0]?.state.seq ?? undefined;
+  // A live feed has no end of its own: when this fails, nobody reads it any more.
+  const givenUp = new AbortController();
   const feed = source.changes({
     since,
     until: run.until,
     chunkBytes: await chunkBytesFor(context, since, run),
-    signal: run.signal,
+    signal: run.signal ? AbortSignal.any([run.signal, givenUp.signal]) : givenUp.signal,
   });
   const fresh = groups.every(isEmptyGroup);
   const stream = mapInOrder(feed, mapper.concurrency, 0, (chunk, number) =>
@@ -59,25 +61,33 @@ export async function updateByWindows(
     }
   };
   let pending = next();
-  for (;;) {
-    const step =
-      window.empty || run.until === "now" ? await pending : await inTime(pending, window.deadline);
-    if (step === undefined) {
-      await window.flush(context.statesAt(groups, seqOf(lastSeq)));
-      context.marker.checkpoint(mapper.concurrency);
-      continue;
+  try {
+    for (;;) {
+      const step =
+        window.empty || run.until === "now"
+          ? await pending
+          : await inTime(pending, window.deadline);
+      if (step === undefined) {
+        await window.flush(context.statesAt(groups, seqOf(lastSeq)));
+        context.marker.checkpoint(mapper.concurrency);
+        continue;
+      }
+      if (step.done) break;
+      const { chunk, number, result } = step.value;
+      pending = next();
+      pending.catch(() => undefined);
+      context.requireStrict(groups, result);
+      window.add(chunk, number, result);
+      lastSeq = chunk.lastSeq;
+      if (window.holds(run.until === "now" ? CATCH_UP_MINIMUMS : 1)) {
+        await window.flush(context.statesAt(groups, seqOf(lastSeq)));
+        context.marker.checkpoint(mapper.concurrency);
+      }
     }
-    if (step.done) break;
-    const { chunk, number, result } = step.value;
-    pending = next();
-    pending.catch(() => undefined);
-    context.requireStrict(groups, result);
-    window.add(chunk, number, result);
-    lastSeq = chunk.lastSeq;
-    if (window.holds(run.until === "now" ? CATCH_UP_MINIMUMS : 1)) {
-      await window.flush(context.statesAt(groups, seqOf(lastSeq)));
-      context.marker.checkpoint(mapper.concurrency);
-    }
+  } catch (error) {
+    givenUp.abort();
+    stream.return().catch(() => undefined);
+    throw error;
   }
   const ended = stopped === undefined && !run.signal?.aborted;
   await window.flush(
