@@ -21,7 +21,7 @@ export interface ViewIndexOptions {
   readonly designDocuments?: readonly (string | object)[];
   /** Take design documents from the source too, and follow their changes. Default: true when none were ever given. */
   readonly designDocumentsFromSource?: boolean;
-  /** A file of documents only grows (DESIGN: a log, not a snapshot). Default false. */
+  /** A file of documents only grows (a log, not a snapshot). Default false. */
   readonly append?: boolean;
   /** Member that holds the document id in files of documents. Default `_id`. */
   readonly idField?: string;

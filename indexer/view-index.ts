@@ -4,7 +4,7 @@
 import { mkdirSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import { NodeCache, type CacheStats } from "../btree/index.js";
+import { NodeCache, type CacheStats, type Snapshot } from "../btree/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
 import {
@@ -324,6 +324,7 @@ export class ViewIndex {
     const snapshot = store.snapshot();
     const tree = snapshot.tree(viewTreeName(found.location.tree));
     const updateSeq = shownSeqOf(snapshot.state);
+    if (this.#options.strict) requireReductions(group, snapshot, release);
     snapshot.release();
     const reducer = group.reducers[found.location.tree];
     let stats: QueryStats | undefined;
@@ -768,5 +769,24 @@ function removeEmptyFolders(dir: string, made: string): void {
       rmdirSync(folder);
   } catch {
     // Somebody put something there: it stays.
+  }
+}
+
+/**
+ * Strict mode: a reduction that CouchDB would have stopped at fails all views of the group (VIEWS §16).
+ * @throws IndexerError `INDEXER_REDUCE_FAILED` with CouchDB's error and reason.
+ */
+function requireReductions(group: GroupIndex, snapshot: Snapshot, release: () => void): void {
+  for (const [tree, reducer] of group.reducers.entries()) {
+    const reduction = snapshot.tree(viewTreeName(tree)).root?.reduction;
+    const failure = reduction && "failure" in reducer ? reducer.failure(reduction) : undefined;
+    if (!failure) continue;
+    snapshot.release();
+    release();
+    throw new IndexerError(
+      "INDEXER_REDUCE_FAILED",
+      `a reduce failed, and with it, in strict mode, all views of its group: ${failure.error}: ${failure.reason}`,
+      { status: 500, error: failure.error, reason: failure.reason },
+    );
   }
 }

@@ -79,9 +79,14 @@ export class UpdateContext {
       const { id, error, reason } = failed.documentFailure;
       throw new IndexerError(
         "INDEXER_MAP_FAILED",
-        `document ${id} failed to map for ${groups[g]?.spec.signature ?? ""}: ${error}: ${reason}`,
+        `document ${id} failed to map, and with it, in strict mode, all views of its group (${labelOf(groups[g])}): ${error}: ${reason}`,
         { docId: id, status: 500, error, reason },
       );
     }
   }
+}
+
+/** The group's views, for messages. */
+function labelOf(group: GroupIndex | undefined): string {
+  return group?.config.labels.join(", ") ?? "";
 }
