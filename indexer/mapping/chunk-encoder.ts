@@ -106,7 +106,8 @@ export class ChunkEncoder {
   /** The id names no partition: a partitioned database does not take such a document. */
   addRefused(doc: DocumentRef): void {
     const refused = refusedId(doc.ids, doc.idStart, doc.idEnd);
-    if (!refused) throw new Error("viewmill bug: a document was refused for an id that names a partition");
+    if (!refused)
+      throw new Error("viewmill bug: a document was refused for an id that names a partition");
     this.addFailure(doc, { index: -1, kind: "document_id", ...refused });
   }
 
@@ -129,7 +130,9 @@ export class ChunkEncoder {
       return;
     }
     this.#rowCount = 0;
-    this.#prefixEnd = this.#config.partitioned ? partitionEnd(doc.ids, doc.idStart, doc.idEnd) : doc.idStart;
+    this.#prefixEnd = this.#config.partitioned
+      ? partitionEnd(doc.ids, doc.idStart, doc.idEnd)
+      : doc.idStart;
     const marks = this.#views.map((batch) => [batch.used, batch.length] as const);
     try {
       this.#scanReply(doc, src, start, end);
@@ -167,7 +170,9 @@ export class ChunkEncoder {
         const collation = tree === undefined ? undefined : this.#config.collations[tree];
         const bytes = encodeSegment(
           batch,
-          collation && { combine: (b, first, last) => combineRows(collation, b, first, last, partitioned) },
+          collation && {
+            combine: (b, first, last) => combineRows(collation, b, first, last, partitioned),
+          },
         );
         return run.append(bytes);
       };

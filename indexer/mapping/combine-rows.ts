@@ -24,7 +24,9 @@ export function combineRows(
   for (let i = first; i <= last; i++) {
     const entry = decodeRowValue(batch.bytes.subarray(batch.valueStart(i), batch.valueEnd(i)));
     const end = batch.keyEnd(i);
-    const start = partitioned ? partitionEnd(batch.bytes, batch.keyStart(i), end) : batch.keyStart(i);
+    const start = partitioned
+      ? partitionEnd(batch.bytes, batch.keyStart(i), end)
+      : batch.keyStart(i);
     const text = Buffer.from(entry.keyText ?? decodeKey(collation, batch.bytes, start, end));
     const order = best === undefined ? 1 : Buffer.compare(text, best);
     if (order > 0) {

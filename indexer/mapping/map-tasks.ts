@@ -71,7 +71,8 @@ async function judge(
     else if (flags & SLICE_DESIGN && !job.config.includeDesign) verdicts[i] = SKIP;
     else if (flags & SLICE_DELETED) verdicts[i] = DELETED;
     else if (known?.[i]) verdicts[i] = UNCHANGED;
-    else if (job.config.partitionedIds && (flags & SLICE_DESIGN) === 0 && isRefused(slices, i)) verdicts[i] = REFUSED;
+    else if (job.config.partitionedIds && (flags & SLICE_DESIGN) === 0 && isRefused(slices, i))
+      verdicts[i] = REFUSED;
     else verdicts[i] = MAP;
   }
   return verdicts;

@@ -61,7 +61,8 @@ export class Designs {
     for (const [id, known] of this.#known)
       if (manifest.designs[id]?.json !== known.json) this.#known.delete(id);
     for (const [id, { json, origin }] of Object.entries(manifest.designs))
-      if (!this.#known.has(id)) this.#known.set(id, { json, origin, design: parse(json, this.#partitioned) });
+      if (!this.#known.has(id))
+        this.#known.set(id, { json, origin, design: parse(json, this.#partitioned) });
   }
 
   /**

@@ -32,12 +32,17 @@ export interface RefusedId {
 /** @returns undefined for an id that names a partition. Design documents have none, and are not to be asked about. */
 export function refusedId(ids: Uint8Array, start: number, end: number): RefusedId | undefined {
   const rest = partitionEnd(ids, start, end);
-  if (rest === start) return { error: "illegal_docid", reason: "Doc id must be of form partition:id" };
-  if (rest === start + 1) return { error: "illegal_partition", reason: "Partition must not be empty" };
+  if (rest === start)
+    return { error: "illegal_docid", reason: "Doc id must be of form partition:id" };
+  if (rest === start + 1)
+    return { error: "illegal_partition", reason: "Partition must not be empty" };
   if (ids[start] === UNDERSCORE)
     return { error: "illegal_partition", reason: "Partition must not start with an underscore" };
   if (rest === end) return { error: "illegal_docid", reason: "Document id must not be empty" };
   if (ids[rest] === UNDERSCORE)
-    return { error: "illegal_docid", reason: "Only reserved document ids may start with underscore." };
+    return {
+      error: "illegal_docid",
+      reason: "Only reserved document ids may start with underscore.",
+    };
   return undefined;
 }

@@ -26,7 +26,7 @@ const IN = "/db/_partition/a/_design/d/_view";
 beforeAll(async () => {
   source = new MemorySource();
   source.put(design() as never);
-  source.put({ ...design(), _id: "_design/g", options: { partitioned: false } } as never);
+  source.put({ ...design(), _id: "_design/g", options: { partitioned: false } });
   for (const id of ["a:1", "a:2", "b:1", "ü ber:1"]) source.put({ _id: id, k: id.slice(-1), v: 1 });
   index = await ViewIndex.open({
     dir: tempDir(),
@@ -82,10 +82,20 @@ describe("a partition", () => {
   test("answers several queries", async () => {
     const queries = [{ key: "1" }, { group: true, reduce: true }];
     expect((await get(`${IN}/sum/queries`, { body: { queries } })).json).toEqual({
-      results: [{ rows: [{ key: null, value: 1 }] }, { rows: [{ key: "1", value: 1 }, { key: "2", value: 1 }] }],
+      results: [
+        { rows: [{ key: null, value: 1 }] },
+        {
+          rows: [
+            { key: "1", value: 1 },
+            { key: "2", value: 1 },
+          ],
+        },
+      ],
     });
     const each = [{ partition: "a" }, { partition: "b" }];
-    expect((await get("/db/_design/d/_view/sum/queries", { body: { queries: each } })).json).toEqual({
+    expect(
+      (await get("/db/_design/d/_view/sum/queries", { body: { queries: each } })).json,
+    ).toEqual({
       results: [{ rows: [{ key: null, value: 2 }] }, { rows: [{ key: null, value: 1 }] }],
     });
     expect(await get(`${IN}/sum/queries`, { body: { queries: each } })).toMatchObject({
@@ -104,21 +114,71 @@ describe("a partition", () => {
   });
 
   test.each([
-    ["/db/_design/d/_view/v", 400, "query_parse_error", "`partition` parameter is mandatory for queries to this view."],
-    ["/db/_design/g/_view/v?partition=a", 400, "query_parse_error", "`partition` parameter is not supported in this design doc"],
-    ["/db/_partition/a/_design/g/_view/v", 400, "query_parse_error", "`partition` parameter is not supported in this design doc"],
-    [`${IN}/v?partition=b`, 400, "bad_request", "Conflicting value for `partition` in query string"],
+    [
+      "/db/_design/d/_view/v",
+      400,
+      "query_parse_error",
+      "`partition` parameter is mandatory for queries to this view.",
+    ],
+    [
+      "/db/_design/g/_view/v?partition=a",
+      400,
+      "query_parse_error",
+      "`partition` parameter is not supported in this design doc",
+    ],
+    [
+      "/db/_partition/a/_design/g/_view/v",
+      400,
+      "query_parse_error",
+      "`partition` parameter is not supported in this design doc",
+    ],
+    [
+      `${IN}/v?partition=b`,
+      400,
+      "bad_request",
+      "Conflicting value for `partition` in query string",
+    ],
     [`${IN}/v?partition=`, 400, "bad_request", "Conflicting value for `partition` in query string"],
-    ["/db/_partition/a/_design/none/_view/v?partition=b", 400, "bad_request", "Conflicting value for `partition` in query string"],
+    [
+      "/db/_partition/a/_design/none/_view/v?partition=b",
+      400,
+      "bad_request",
+      "Conflicting value for `partition` in query string",
+    ],
     ["/db/_partition/a/_design/none/_view/v", 404, "not_found", "missing"],
     ["/db/_partition/a/_design/d/_view/none", 404, "not_found", "missing_named_view"],
     ["/db/_partition//_design/d/_view/v", 400, "illegal_partition", "Partition must not be empty"],
-    ["/db/_partition/_a/_design/d/_view/v", 400, "illegal_partition", "Partition must not start with an underscore"],
-    ["/db/_partition/a:b/_design/d/_view/v", 400, "illegal_partition", "Partition must not contain a colon"],
-    ["/db/_partition/%ff/_design/d/_view/v", 400, "illegal_partition", "Partition must be valid UTF-8"],
+    [
+      "/db/_partition/_a/_design/d/_view/v",
+      400,
+      "illegal_partition",
+      "Partition must not start with an underscore",
+    ],
+    [
+      "/db/_partition/a:b/_design/d/_view/v",
+      400,
+      "illegal_partition",
+      "Partition must not contain a colon",
+    ],
+    [
+      "/db/_partition/%ff/_design/d/_view/v",
+      400,
+      "illegal_partition",
+      "Partition must be valid UTF-8",
+    ],
     ["/db/_design/d/_view/v?partition=", 400, "illegal_partition", "Partition must not be empty"],
-    ["/db/_design/d/_view/v?partition=_a", 400, "illegal_partition", "Partition must not start with an underscore"],
-    ["/db/_design/d/_view/v?partition=a:b", 400, "illegal_partition", "Partition must not contain a colon"],
+    [
+      "/db/_design/d/_view/v?partition=_a",
+      400,
+      "illegal_partition",
+      "Partition must not start with an underscore",
+    ],
+    [
+      "/db/_design/d/_view/v?partition=a:b",
+      400,
+      "illegal_partition",
+      "Partition must not contain a colon",
+    ],
     [`${IN}/v?group=true`, 400, "query_parse_error", "Invalid use of grouping on a map view."],
     [
       `${IN}/v?startkey=2&endkey=1`,
@@ -143,7 +203,7 @@ describe("a partition", () => {
 
   test("is a matter of the database, which says so", async () => {
     expect((await get("/db")).json["props"]).toEqual({ partitioned: true });
-    expect((await get("/db/_design/g/_view/v?key=\"1\"")).json["rows"]).toHaveLength(3);
+    expect((await get('/db/_design/g/_view/v?key="1"')).json["rows"]).toHaveLength(3);
   });
 });
 
@@ -153,10 +213,21 @@ describe("the program", () => {
     const file = join(dir, "docs.ndjson");
     const ddoc = join(dir, "d.json");
     const at = join(dir, "index");
-    const docs = ["a:1", "b:1", "b:2", "odd"].map((_id) => `${JSON.stringify({ _id, k: 1, v: 2 })}\n`);
+    const docs = ["a:1", "b:1", "b:2", "odd"].map(
+      (_id) => `${JSON.stringify({ _id, k: 1, v: 2 })}\n`,
+    );
     writeFileSync(file, docs.join(""));
     writeFileSync(ddoc, JSON.stringify(design()));
-    const built = await viewmill(["build", at, "--source", file, "--ddoc", ddoc, "--partitioned", "--json"]);
+    const built = await viewmill([
+      "build",
+      at,
+      "--source",
+      file,
+      "--ddoc",
+      ddoc,
+      "--partitioned",
+      "--json",
+    ]);
     expect([built.exit, built.stderr]).toEqual([0, expect.anything()]);
     const told = await viewmill(["query", at, "d/sum", "--partition", "b", "--json"]);
     expect(JSON.parse(told.stdout)).toEqual({ rows: [{ key: null, value: 4 }] });
@@ -164,12 +235,28 @@ describe("the program", () => {
     expect(missing.exit).not.toBe(0);
     expect(missing.stderr).toContain("`partition` parameter is mandatory");
     const wrong = await viewmill(["query", at, "d/v", "--partition", "_b"]);
-    expect([wrong.exit, wrong.stderr]).toEqual([2, expect.stringContaining("must not start with an underscore")]);
+    expect([wrong.exit, wrong.stderr]).toEqual([
+      2,
+      expect.stringContaining("must not start with an underscore"),
+    ]);
     writeFileSync(file, [...docs, `${JSON.stringify({ _id: "b:3", k: 1, v: 3 })}\n`].join(""));
-    const updated = await viewmill(["query", at, "d/sum", "--partition", "b", "--update", "true", "--json"]);
+    const updated = await viewmill([
+      "query",
+      at,
+      "d/sum",
+      "--partition",
+      "b",
+      "--update",
+      "true",
+      "--json",
+    ]);
     expect(JSON.parse(updated.stdout)).toEqual({ rows: [{ key: null, value: 7 }] });
     const failed = await viewmill(["errors", at, "--json"]);
-    expect(JSON.parse(failed.stdout)).toMatchObject({ id: "odd", kind: "document_id", error: "illegal_docid" });
+    expect(JSON.parse(failed.stdout)).toMatchObject({
+      id: "odd",
+      kind: "document_id",
+      error: "illegal_docid",
+    });
     const verified = await viewmill(["verify", at]);
     expect(verified.exit).toBe(0);
   });
@@ -179,10 +266,17 @@ describe("the program", () => {
     try {
       serving.feed.put(design(), { _id: "a:1", k: 1, v: 5 }, { _id: "b:1", k: 1, v: 6 });
       await serving.start("--partitioned", "--workers", "1");
-      expect((await serving.ask("/db/_partition/b/_design/d/_view/sum")).json).toEqual({ rows: [{ key: null, value: 6 }] });
+      expect((await serving.ask("/db/_partition/b/_design/d/_view/sum")).json).toEqual({
+        rows: [{ key: null, value: 6 }],
+      });
       serving.feed.put({ _id: "b:2", k: 1, v: 1 });
-      expect((await serving.ask("/db/_design/d/_view/sum?partition=b")).json).toEqual({ rows: [{ key: null, value: 7 }] });
-      expect(await serving.view()).toMatchObject({ status: 400, json: { error: "query_parse_error" } });
+      expect((await serving.ask("/db/_design/d/_view/sum?partition=b")).json).toEqual({
+        rows: [{ key: null, value: 7 }],
+      });
+      expect(await serving.view()).toMatchObject({
+        status: 400,
+        json: { error: "query_parse_error" },
+      });
     } finally {
       await serving.remove();
     }

@@ -1,7 +1,7 @@
 // Partitioned databases (VIEWS §19), in this process: rows are kept by partition, a query sees its own partition only, and whatever was
 // written before it answers as a model does that filters.
 
-import { rmSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { afterAll, describe, expect, test } from "@jest/globals";
@@ -46,7 +46,10 @@ const VIEWS = {
 const LOCAL = { _id: "_design/local", views: VIEWS };
 const GLOBAL = { _id: "_design/global", options: { partitioned: false }, views: VIEWS };
 
-async function open(source: ViewIndexOptions["source"], more: Partial<ViewIndexOptions> = {}): Promise<ViewIndex> {
+async function open(
+  source: ViewIndexOptions["source"],
+  more: Partial<ViewIndexOptions> = {},
+): Promise<ViewIndex> {
   return ViewIndex.open({
     dir: tempDir(),
     ...(source === undefined ? {} : { source }),
@@ -57,11 +60,17 @@ async function open(source: ViewIndexOptions["source"], more: Partial<ViewIndexO
 }
 
 /** `key<id>=value` of a map query, `key=value` of a reduce. */
-async function rows(index: ViewIndex, view: string, parameters: QueryParameters): Promise<string[]> {
+async function rows(
+  index: ViewIndex,
+  view: string,
+  parameters: QueryParameters,
+): Promise<string[]> {
   const [ddoc = "", name = ""] = view.split("/");
   const found: string[] = [];
   for await (const { id, key, value } of (await index.query(ddoc, name, parameters)).rows())
-    found.push(`${JSON.stringify(key)}${id === undefined ? "" : `<${id}>`}=${JSON.stringify(value)}`);
+    found.push(
+      `${JSON.stringify(key)}${id === undefined ? "" : `<${id}>`}=${JSON.stringify(value)}`,
+    );
   return found;
 }
 
@@ -70,7 +79,12 @@ async function reason(asked: Promise<unknown>): Promise<string> {
     await asked;
     return "none";
   } catch (error) {
-    const { status, error: name, reason: why, details } = error as {
+    const {
+      status,
+      error: name,
+      reason: why,
+      details,
+    } = error as {
       status?: number;
       error?: string;
       reason?: string;
@@ -90,7 +104,12 @@ function shop(): MemorySource {
   source.put(GLOBAL);
   for (const partition of ["b", "a", "ab"])
     for (const n of [1, 2, 3])
-      source.put({ _id: `${partition}:${n}`, ks: [n, "s", n === 3 ? "s" : "t"], n, year: 2020 + (n % 2) });
+      source.put({
+        _id: `${partition}:${n}`,
+        ks: [n, "s", n === 3 ? "s" : "t"],
+        n,
+        year: 2020 + (n % 2),
+      });
   return source;
 }
 
@@ -102,7 +121,9 @@ describe("the prefix of a partition", () => {
       expect(partitionEnd(Buffer.concat([prefix, Buffer.from("x:y")]))).toBe(prefix.length);
       for (const other of names)
         if (other !== one)
-          expect(Buffer.from(partitionPrefix(other)).subarray(0, prefix.length).equals(prefix)).toBe(false);
+          expect(
+            Buffer.from(partitionPrefix(other)).subarray(0, prefix.length).equals(prefix),
+          ).toBe(false);
     }
   });
 
@@ -138,7 +159,9 @@ describe("a view that is kept by partition", () => {
       '"t"<a:2>=2',
     ]);
     // As in CouchDB, total and offset are those of the tree that holds the partition.
-    expect((await (await index.query("local", "rows", { partition: "ab" })).object()).offset).toBe(9);
+    expect((await (await index.query("local", "rows", { partition: "ab" })).object()).offset).toBe(
+      9,
+    );
     expect(await rows(index, "local/rows", { partition: "none" })).toEqual([]);
     await sound(index);
     await index.close();
@@ -186,13 +209,19 @@ describe("a view that is kept by partition", () => {
     ["custom", { partition: "none" }, ""],
   ])("reduces: %s with %j", async (view, parameters, expected) => {
     const index = await open(shop());
-    expect((await rows(index, `local/${view}`, { partition: "a", ...parameters })).join(" ")).toBe(expected);
+    expect((await rows(index, `local/${view}`, { partition: "a", ...parameters })).join(" ")).toBe(
+      expected,
+    );
     await index.close();
   });
 
   test("includes documents", async () => {
     const index = await open(shop());
-    const answer = await index.query("local", "rows", { partition: "b", key: 1, include_docs: true });
+    const answer = await index.query("local", "rows", {
+      partition: "b",
+      key: 1,
+      include_docs: true,
+    });
     for await (const { doc } of answer.rows()) expect(doc).toMatchObject({ _id: "b:1", n: 1 });
     await index.close();
   });
@@ -227,10 +256,33 @@ describe("a view that is kept by partition", () => {
       index = await ViewIndex.open({ dir, source, runtime: runtimes.threads });
       expect(index.partitioned).toBe(true);
       source.delete("a:3");
-      expect(await rows(index, "local/rows", { partition: "a" })).toEqual(["3<a:1>=10", '"new"<a:1>=10']);
+      expect(await rows(index, "local/rows", { partition: "a" })).toEqual([
+        "3<a:1>=10",
+        '"new"<a:1>=10',
+      ]);
       await index.close();
       index = await ViewIndex.open({ dir, readOnly: true, runtime: runtimes.threads });
-      expect(await rows(index, "local/rows", { partition: "a", key: "new" })).toEqual(['"new"<a:1>=10']);
+      expect(await rows(index, "local/rows", { partition: "a", key: "new" })).toEqual([
+        '"new"<a:1>=10',
+      ]);
+      await index.close();
+    }
+  });
+
+  test("keeps all values of a key that a document emits several times, however it is built", async () => {
+    for (const bulkChanges of [0, 1e6]) {
+      const source = new MemorySource();
+      source.put(LOCAL);
+      for (const partition of PARTITIONS)
+        source.put(`{"_id":${JSON.stringify(`${partition}:1`)},"ks":[1,1,"s","s",[1],[1]],"n":1}`);
+      const index = await open(source, { bulkBytes: bulkChanges, bulkChanges });
+      await index.update();
+      for (const partition of PARTITIONS) {
+        const id = `${partition}:1`;
+        const twice = ["1", '"s"', "[1]"].flatMap((key) => [`${key}<${id}>=1`, `${key}<${id}>=1`]);
+        expect(await rows(index, "local/rows", { partition })).toEqual(twice);
+      }
+      await sound(index);
       await index.close();
     }
   });
@@ -252,9 +304,15 @@ describe("a view that is kept by partition", () => {
 describe("a partitioned database", () => {
   test("has global views beside those that are kept by partition", async () => {
     const index = await open(shop());
-    expect(await rows(index, "global/rows", { key: 2 })).toEqual(["2<a:2>=2", "2<ab:2>=2", "2<b:2>=2"]);
+    expect(await rows(index, "global/rows", { key: 2 })).toEqual([
+      "2<a:2>=2",
+      "2<ab:2>=2",
+      "2<b:2>=2",
+    ]);
     expect(await rows(index, "global/sum", { group: true, key: "t" })).toEqual(['"t"=9']);
-    expect(await rows(index, "local/sum", { partition: "b", group: true, key: "t" })).toEqual(['"t"=3']);
+    expect(await rows(index, "local/sum", { partition: "b", group: true, key: "t" })).toEqual([
+      '"t"=3',
+    ]);
     const { groups } = await index.info();
     expect(new Set(groups.map(({ signature }) => signature)).size).toBe(2);
     await index.close();
@@ -274,31 +332,39 @@ describe("a partitioned database", () => {
     await index.close();
   });
 
-  test.each(["threads", "processes"] as const)("records documents whose id names no partition (%s)", async (where) => {
-    const source = shop();
-    source.put({ _id: "plain", ks: [1], n: 1 });
-    source.put({ _id: "a:", ks: [1], n: 1 });
-    source.put({ _id: ":a", ks: [1], n: 1 });
-    const index = await open(source, { runtime: runtimes[where] });
-    await index.update();
-    for (const ddoc of ["local", "global"]) {
-      const told = [];
-      for await (const { id, kind, error, reason: why } of index.errors(ddoc)) told.push([id, kind, error, why]);
-      expect(told).toEqual([
-        [":a", "document_id", "illegal_partition", "Partition must not be empty"],
-        ["a:", "document_id", "illegal_docid", "Document id must not be empty"],
-        ["plain", "document_id", "illegal_docid", "Doc id must be of form partition:id"],
+  test.each(["threads", "processes"] as const)(
+    "records documents whose id names no partition (%s)",
+    async (where) => {
+      const source = shop();
+      source.put({ _id: "plain", ks: [1], n: 1 });
+      source.put({ _id: "a:", ks: [1], n: 1 });
+      source.put({ _id: ":a", ks: [1], n: 1 });
+      const index = await open(source, { runtime: runtimes[where] });
+      await index.update();
+      for (const ddoc of ["local", "global"]) {
+        const told = [];
+        for await (const { id, kind, error, reason: why } of index.errors(ddoc))
+          told.push([id, kind, error, why]);
+        expect(told).toEqual([
+          [":a", "document_id", "illegal_partition", "Partition must not be empty"],
+          ["a:", "document_id", "illegal_docid", "Document id must not be empty"],
+          ["plain", "document_id", "illegal_docid", "Doc id must be of form partition:id"],
+        ]);
+      }
+      expect(await rows(index, "global/rows", { key: 1 })).toEqual([
+        "1<a:1>=1",
+        "1<ab:1>=1",
+        "1<b:1>=1",
       ]);
-    }
-    expect(await rows(index, "global/rows", { key: 1 })).toEqual(["1<a:1>=1", "1<ab:1>=1", "1<b:1>=1"]);
-    await sound(index);
-    source.delete("plain");
-    source.delete("a:");
-    source.delete(":a");
-    await index.update();
-    expect((await index.info()).groups.map(({ errors }) => errors)).toEqual([0, 0]);
-    await index.close();
-  });
+      await sound(index);
+      source.delete("plain");
+      source.delete("a:");
+      source.delete(":a");
+      await index.update();
+      expect((await index.info()).groups.map(({ errors }) => errors)).toEqual([0, 0]);
+      await index.close();
+    },
+  );
 
   test("may be a file, which is a snapshot", async () => {
     const file = join(tempDir(), "docs.ndjson");
@@ -316,32 +382,39 @@ describe("a partitioned database", () => {
 
   test("refuses what CouchDB refuses, in its words", async () => {
     const index = await open(shop());
-    const asked = (view: string, parameters: QueryParameters): Promise<string> => reason(rows(index, view, parameters));
+    const asked = (view: string, parameters: QueryParameters): Promise<string> =>
+      reason(rows(index, view, parameters));
     expect(await asked("local/rows", {})).toBe(
       "400 query_parse_error `partition` parameter is mandatory for queries to this view.",
     );
     expect(await asked("global/rows", { partition: "a" })).toBe(
       "400 query_parse_error `partition` parameter is not supported in this design doc",
     );
-    expect(await asked("local/rows", { partition: "" })).toBe("400 illegal_partition Partition must not be empty");
+    expect(await asked("local/rows", { partition: "" })).toBe(
+      "400 illegal_partition Partition must not be empty",
+    );
     expect(await asked("local/rows", { partition: "_a" })).toBe(
       "400 illegal_partition Partition must not start with an underscore",
     );
     expect(await asked("local/rows", { partition: "a:b" })).toBe(
       "400 illegal_partition Partition must not contain a colon",
     );
-    expect(await asked("local/rows", { partition: 5 })).toBe("400 illegal_partition Partition must be a string");
+    expect(await asked("local/rows", { partition: 5 })).toBe(
+      "400 illegal_partition Partition must be a string",
+    );
     await index.close();
   });
 
   test("alone may have design documents that ask for partitions", async () => {
     const asking = { _id: "_design/p", options: { partitioned: true }, views: VIEWS };
-    const refused = "400 invalid_design_doc partitioned option cannot be true in a non-partitioned database.";
-    expect(await reason(open(shop(), { partitioned: false, designDocuments: [asking] }))).toBe(refused);
-    const { partitioned: _no, ...unsaid } = { partitioned: undefined, designDocuments: [asking] };
-    expect(
-      await reason(ViewIndex.open({ dir: tempDir(), source: shop(), runtime: runtimes.threads, ...unsaid })),
-    ).toBe(refused);
+    const refused =
+      "400 invalid_design_doc partitioned option cannot be true in a non-partitioned database.";
+    const dir = tempDir();
+    const given = { dir, designDocuments: [asking] };
+    expect(await reason(open(shop(), { ...given, partitioned: false }))).toBe(refused);
+    const unsaid = { ...given, source: shop(), runtime: runtimes.threads };
+    expect(await reason(ViewIndex.open(unsaid))).toBe(refused);
+    expect(readdirSync(dir)).toEqual([]);
     const source = shop();
     source.put(asking);
     const index = await open(source, { partitioned: false });
@@ -418,7 +491,14 @@ interface Row {
 
 /** Filters, sorts, cuts. */
 function model(docs: ReadonlyMap<string, Doc>, partition: string, asked: QueryParameters): Row[] {
-  const { startkey, endkey, inclusive_end: inclusive = true, descending = false, skip = 0, limit = Infinity } = asked as {
+  const {
+    startkey,
+    endkey,
+    inclusive_end: inclusive = true,
+    descending = false,
+    skip = 0,
+    limit = Infinity,
+  } = asked as {
     startkey?: Key;
     endkey?: Key;
     inclusive_end?: boolean;
@@ -436,7 +516,10 @@ function model(docs: ReadonlyMap<string, Doc>, partition: string, asked: QueryPa
       const order = sign * (rank(key) - rank(endkey));
       return inclusive ? order <= 0 : order < 0;
     })
-    .sort((a, b) => sign * (rank(a.key) - rank(b.key) || Buffer.compare(Buffer.from(a.id), Buffer.from(b.id))))
+    .sort(
+      (a, b) =>
+        sign * (rank(a.key) - rank(b.key) || Buffer.compare(Buffer.from(a.id), Buffer.from(b.id))),
+    )
     .slice(skip, skip + limit);
 }
 
@@ -469,18 +552,38 @@ describe("whatever was written", () => {
             for (const partition of PARTITIONS) {
               const all = model(docs, partition, {});
               for (const asked of queries) {
-                const { startkey, endkey, descending = false } = asked as { startkey?: Key; endkey?: Key; descending?: boolean };
-                if (startkey !== undefined && endkey !== undefined && (rank(startkey) > rank(endkey)) !== descending) continue;
+                const {
+                  startkey,
+                  endkey,
+                  descending = false,
+                } = asked as { startkey?: Key; endkey?: Key; descending?: boolean };
+                if (
+                  startkey !== undefined &&
+                  endkey !== undefined &&
+                  rank(startkey) > rank(endkey) !== descending
+                )
+                  continue;
                 expect(await rows(index, "local/rows", { partition, ...asked })).toEqual(
-                  model(docs, partition, asked).map(({ key, id, n }) => `${JSON.stringify(key)}<${id}>=${n}`),
+                  model(docs, partition, asked).map(
+                    ({ key, id, n }) => `${JSON.stringify(key)}<${id}>=${n}`,
+                  ),
                 );
               }
               const total = all.reduce((sum, { n }) => sum + n, 0);
-              expect(await rows(index, "local/sum", { partition })).toEqual(all.length === 0 ? [] : [`null=${total}`]);
-              expect(await rows(index, "local/custom", { partition })).toEqual(all.length === 0 ? [] : [`null=${all.length}`]);
-              const groups = KEY_POOL.map((key) => all.filter((row) => row.key === key)).filter(({ length }) => length > 0);
+              expect(await rows(index, "local/sum", { partition })).toEqual(
+                all.length === 0 ? [] : [`null=${total}`],
+              );
+              expect(await rows(index, "local/custom", { partition })).toEqual(
+                all.length === 0 ? [] : [`null=${all.length}`],
+              );
+              const groups = KEY_POOL.map((key) => all.filter((row) => row.key === key)).filter(
+                ({ length }) => length > 0,
+              );
               expect(await rows(index, "local/sum", { partition, group: true })).toEqual(
-                groups.map((group) => `${JSON.stringify(group[0]?.key)}=${group.reduce((sum, { n }) => sum + n, 0)}`),
+                groups.map(
+                  (group) =>
+                    `${JSON.stringify(group[0]?.key)}=${group.reduce((sum, { n }) => sum + n, 0)}`,
+                ),
               );
             }
             const whole = PARTITIONS.flatMap((partition) => model(docs, partition, {}));
