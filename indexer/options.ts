@@ -25,6 +25,11 @@ export interface ViewIndexOptions {
   readonly append?: boolean;
   /** Member that holds the document id in files of documents. Default `_id`. */
   readonly idField?: string;
+  /**
+   * The source is a partitioned database (VIEWS §19): ids are `partition:rest`, and views are kept by partition unless their design
+   * document says `options.partitioned: false`. Default: what the directory was built with, else what the database tells of itself.
+   */
+  readonly partitioned?: boolean;
   /** Longest line of a file, in bytes. Default 256 MiB. */
   readonly lineBytesMax?: number;
   /**
@@ -86,6 +91,7 @@ export interface ResolvedOptions {
   readonly designDocumentsFromSource: boolean | undefined;
   readonly append: boolean;
   readonly idField: string;
+  readonly partitioned: boolean | undefined;
   readonly lineBytesMax: number;
   readonly mapIn: "threads" | "processes";
   readonly server: string | undefined;
@@ -135,6 +141,7 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     designDocumentsFromSource: options.designDocumentsFromSource,
     append: options.append ?? false,
     idField: options.idField ?? "_id",
+    partitioned: options.partitioned,
     lineBytesMax: count("lineBytesMax", options.lineBytesMax, LINE_BYTES_MAX_DEFAULT, 16),
     mapIn: options.server === undefined ? (options.mapIn ?? "processes") : "processes",
     server: options.server,

@@ -44,6 +44,7 @@ import {
   readManifest,
   type Manifest,
 } from "./views/manifest.js";
+import { partitionPrefix } from "./views/partitions.js";
 import { countPending } from "./views/pending.js";
 import { instanceOf, shownSeqOf } from "./views/query-identity.js";
 import { MappingRuntime } from "./views/runtime.js";
@@ -91,6 +92,8 @@ export class ViewIndex {
   readonly #compactions: Compactions;
   readonly #room: DiskRoom;
   #followsDesigns = false;
+  /** Ids of the design documents that were given with this opening. */
+  #given: readonly string[] = [];
   #progress: UpdateProgress | undefined;
   #run: Pick<UpdateRun, "signal" | "onProgress"> = { signal: undefined, onProgress: undefined };
   #counts: UpdateCounts | undefined;
@@ -147,6 +150,11 @@ export class ViewIndex {
       recorded: () => this.#directory.manifest.source,
       forget: () => {
         this.#directory.removeIndexes();
+      },
+      opened: ({ partitioned }) => {
+        this.#designs.setPartitioned(partitioned ?? false);
+        // Only now is it known whether design documents may be partitioned, and nothing is written yet.
+        for (const id of this.#given) this.#designs.require(id);
       },
       record: (source) => {
         this.#directory.save({ source });
@@ -290,7 +298,11 @@ export class ViewIndex {
       name: view,
       design,
       location,
-      shape: { hasReduce: location.reduce !== undefined, collation: tree?.collation ?? "root" },
+      shape: {
+        hasReduce: location.reduce !== undefined,
+        collation: tree?.collation ?? "root",
+        partitioned: design.group.partitioned,
+      },
       stamp: undefined,
     };
   }
@@ -337,6 +349,7 @@ export class ViewIndex {
       {
         tree,
         collation: found.shape.collation,
+        ...(query.partition === undefined ? {} : { keyPrefix: partitionPrefix(query.partition) }),
         label: options.label ?? `${found.design.id}/_view/${found.name}`,
         updateSeq,
         documents: options.documents ?? ((requests) => this.documents(requests)),
@@ -446,6 +459,11 @@ export class ViewIndex {
   /** Design documents known now, as JSON, by id. */
   designDocument(name: string): string | undefined {
     return this.#designs.json(name);
+  }
+
+  /** Whether the source is a partitioned database, as far as that is known. */
+  get partitioned(): boolean {
+    return this.#designs.partitioned ?? false;
   }
 
   /** The source, opened. */
@@ -578,6 +596,7 @@ export class ViewIndex {
   async #start(): Promise<void> {
     const { options } = { options: this.#options };
     const given = options.designDocuments.map((document) => this.#designs.give(document));
+    this.#given = given.map(({ id }) => id);
     this.#followsDesigns = options.designDocumentsFromSource ?? !this.#designs.given;
     if (options.readOnly || options.offline) {
       this.#followsDesigns = false;

@@ -38,6 +38,7 @@ export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndex
     ...given("source", flags.source),
     ...given("append", flags.append),
     ...given("idField", flags.idField),
+    ...given("partitioned", flags.partitioned),
     ...given("server", flags.server),
     ...given("threads", flags.threads),
     ...given("timeoutMs", flags.timeout),

@@ -5,6 +5,7 @@ export interface CommonFlags {
   readonly ddoc?: readonly string[];
   readonly append?: boolean;
   readonly idField?: string;
+  readonly partitioned?: boolean;
   readonly mapIn?: "threads" | "processes";
   readonly server?: string;
   readonly threads?: number;

@@ -46,6 +46,10 @@ function indexing(command: Command): Command {
     )
     .option("--append", "the file of documents only grows: read only what is new")
     .option("--id-field <name>", "member that holds the document id in files of documents")
+    .option(
+      "--partitioned",
+      "the source is a partitioned database: ids are PARTITION:REST (default: what a CouchDB tells, or DIR was built with)",
+    )
     .addOption(
       new Option("--map-in <where>", "where map functions run")
         .choices(["threads", "processes"])

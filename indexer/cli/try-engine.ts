@@ -269,7 +269,7 @@ function opsOf(tree: ViewTreeSpec, batch: EntryBatch | undefined): TreeOp[] {
     const key = keyAt(i);
     let end = i + 1;
     while (end < batch.length && Buffer.compare(keyAt(end), key) === 0) end++;
-    const value = combineRows(tree.collation, batch, i, end - 1);
+    const value = combineRows(tree.collation, batch, i, end - 1, false);
     ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
     i = end;
   }

@@ -123,7 +123,7 @@ async function loadDesign(
     );
     return undefined;
   }
-  const design = parseDesignDocument(document);
+  const design = parseDesignDocument(document, { partitioned: undefined });
   const { language } = design.group;
   if (language !== "javascript")
     throw new UsageError(`${design.id} is in ${language}: only JavaScript can be tried`);

@@ -85,7 +85,7 @@ interface TreesOfFile extends Pick<VerifyReport, "fileBytes" | "liveBytes" | "de
 
 function viewsOfTrees(json: string | undefined): Map<string, string[]> {
   if (json === undefined) return new Map();
-  const { trees } = parseDesignDocument(JSON.parse(json)).group;
+  const { trees } = parseDesignDocument(JSON.parse(json), { partitioned: undefined }).group;
   return new Map(
     trees.map((tree) => [
       viewTreeName(tree.number),

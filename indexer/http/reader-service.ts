@@ -112,6 +112,10 @@ export class ReaderService implements ViewService {
     this.#stamped = stamped;
   }
 
+  get partitioned(): boolean {
+    return this.#index.partitioned;
+  }
+
   async view<T>(
     ddoc: string,
     view: string,

@@ -70,7 +70,7 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
         doc_count: documents,
         doc_del_count: 0,
         sizes: { file: 0, external: 0, active: 0 },
-        props: {},
+        props: service.partitioned ? { partitioned: true } : {},
         instance_start_time: "0",
         compact_running: false,
         cluster: { q: 1, n: 1, w: 1, r: 1 },

@@ -102,6 +102,7 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
       url,
       handler: (request) => {
         paramsOf(request);
+        if (service.partitioned) throw notFound();
         throw new RequestError(400, "bad_request", "database is not partitioned");
       },
     });

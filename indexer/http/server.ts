@@ -121,7 +121,7 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
     if (!gate.passes(request, response)) return;
     let url = request.url ?? "";
     if (url.includes("/_design%2"))
-      url = request.url = url.replace(/^(\/[^/?]+(?:\/_partition\/[^/?]+)?\/_design)%2f/i, "$1/");
+      url = request.url = url.replace(/^(\/[^/?]+(?:\/_partition\/[^/?]*)?\/_design)%2f/i, "$1/");
     const mark = url.indexOf("?");
     let path: ViewPath | undefined;
     try {

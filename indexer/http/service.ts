@@ -35,6 +35,8 @@ export interface DatabaseState {
 }
 
 export interface ViewService {
+  /** Whether the database is partitioned. */
+  readonly partitioned: boolean;
   /**
    * Looks a view up and resolves the request for it.
    *
@@ -80,6 +82,10 @@ export class LocalService implements ViewService {
     this.#counters =
       typeof metrics === "function" ? metrics : () => Promise.resolve(metrics.counters());
     this.#onWarning = onWarning;
+  }
+
+  get partitioned(): boolean {
+    return this.#index.partitioned;
   }
 
   async view<T>(

@@ -9,6 +9,7 @@ import {
   parseViewBody,
   parseViewQuery,
   queriesText,
+  requirePartition,
   resolveViewQueries,
   resolveViewQuery,
   type ResolvedQuery,
@@ -24,6 +25,7 @@ import type { OpenedView } from "./service.js";
 /** What a view's URL names. */
 export interface ViewPath {
   readonly db: string;
+  /** As in the URL, escapes and all. */
   readonly partition: string | undefined;
   readonly ddoc: string;
   readonly view: string;
@@ -32,7 +34,7 @@ export interface ViewPath {
 }
 
 const VIEW_PATH =
-  /^\/([^/]+)(?:\/_partition\/([^/]+))?\/_design\/([^/]+)\/_view\/([^/]+)(\/queries)?\/?$/;
+  /^\/([^/]+)(?:\/_partition\/([^/]*))?\/_design\/([^/]+)\/_view\/([^/]+)(\/queries)?\/?$/;
 
 /** Answers up to this size are sent in one write. */
 const WHOLE_CHARACTERS = 64 * 1024;
@@ -47,7 +49,7 @@ export function viewPathOf(path: string): ViewPath | undefined {
   const [, db = "", partition, ddoc = "", view = "", queries] = match;
   return {
     db: decoded(db),
-    partition: partition === undefined ? undefined : decoded(partition),
+    partition,
     ddoc: decoded(ddoc),
     view: decoded(view),
     queries: queries !== undefined,
@@ -61,6 +63,15 @@ export function decoded(segment: string): string {
     return decodeURIComponent(segment);
   } catch {
     throw new RequestError(400, "bad_request", `the URL's ${segment} is not percent-encoded UTF-8`);
+  }
+}
+
+/** @throws RequestError 400 */
+function decodedPartition(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new RequestError(400, "illegal_partition", "Partition must be valid UTF-8");
   }
 }
 
@@ -106,16 +117,15 @@ export class ViewHandler {
     const began = performance.now();
     try {
       requireDatabase(this.#context, path.db);
-      if (path.partition !== undefined)
-        throw new RequestError(400, "bad_request", "database is not partitioned");
+      const partition = this.#partitionOf(path, request.url ?? "");
       const { method } = request;
       if (path.queries) {
         if (method !== "POST") throw methodNotAllowed("POST");
-        await this.#several(request, response, path);
+        await this.#several(request, response, path, partition);
       } else if (method === "GET" || method === "HEAD")
-        await this.#one(request, response, path, undefined);
+        await this.#one(request, response, path, partition, undefined);
       else if (method === "POST")
-        await this.#one(request, response, path, await this.#body(request));
+        await this.#one(request, response, path, partition, await this.#body(request));
       else throw methodNotAllowed("GET,POST,HEAD");
     } catch (error) {
       const told = toHttpError(error);
@@ -126,6 +136,19 @@ export class ViewHandler {
     this.#context.metrics.time(performance.now() - began);
   }
 
+  /**
+   * The partition that the path names. CouchDB looks at it before anything else of the request.
+   * @throws RequestError, QueryError 400.
+   */
+  #partitionOf({ partition }: ViewPath, url: string): string | undefined {
+    if (partition === undefined) return undefined;
+    if (!this.#context.service.partitioned)
+      throw new RequestError(400, "bad_request", "database is not partitioned");
+    const name = decodedPartition(partition);
+    requirePartition(name, queryPairs(url));
+    return name;
+  }
+
   #body(request: IncomingMessage): Promise<string> {
     return readJsonBody(request, this.#context.bodyBytesMax);
   }
@@ -134,6 +157,7 @@ export class ViewHandler {
     request: IncomingMessage,
     response: ServerResponse,
     path: ViewPath,
+    partition: string | undefined,
     body: string | undefined,
   ): Promise<void> {
     const url = request.url ?? "";
@@ -144,6 +168,7 @@ export class ViewHandler {
         const parsed = parseViewQuery(
           queryPairs(url),
           body === undefined ? undefined : parseViewBody(body),
+          { partition },
         );
         return resolveViewQuery(parsed, shape);
       },
@@ -180,13 +205,14 @@ export class ViewHandler {
     request: IncomingMessage,
     response: ServerResponse,
     path: ViewPath,
+    partition: string | undefined,
   ): Promise<void> {
     const body = await this.#body(request);
     const pairs = queryPairs(request.url ?? "");
     const opened = await this.#context.service.view(
       path.ddoc,
       path.view,
-      (shape) => resolveViewQueries(pairs, body, shape),
+      (shape) => resolveViewQueries(pairs, body, shape, { partition }),
       (queries) => queries[0]?.update ?? false,
     );
     const prepared: PreparedQuery[] = [];

@@ -7,6 +7,7 @@ import { KeyEncoder } from "../collation/index.js";
 import { canonicalJson, JsonScanner } from "../json/index.js";
 import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entry.js";
 import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
+import { partitionEnd, refusedId } from "../views/partitions.js";
 import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
 import { combineRows } from "./combine-rows.js";
 import type {
@@ -54,6 +55,8 @@ export class ChunkEncoder {
   readonly #rowStart: number[] = [];
   readonly #rowEnd: number[] = [];
   #rowCount = 0;
+  /** Where the partition ends in the id of the document that is added; where the id begins when rows are not kept by partition. */
+  #prefixEnd = 0;
   #mapped = 0;
   #unchanged = 0;
   #deleted = 0;
@@ -100,6 +103,14 @@ export class ChunkEncoder {
     this.#failed++;
   }
 
+  /** The id names no partition: a partitioned database does not take such a document. */
+  addRefused(doc: DocumentRef): void {
+    const refused = refusedId(doc.ids, doc.idStart, doc.idEnd);
+    if (!refused)
+      throw new Error("viewmill bug: a document was refused for an id that names a partition");
+    this.addFailure(doc, { index: -1, kind: "document_id", ...refused });
+  }
+
   /**
    * Adds the rows of one reply, bytes [start, end) of `src` without the LF.
    *
@@ -119,6 +130,9 @@ export class ChunkEncoder {
       return;
     }
     this.#rowCount = 0;
+    this.#prefixEnd = this.#config.partitioned
+      ? partitionEnd(doc.ids, doc.idStart, doc.idEnd)
+      : doc.idStart;
     const marks = this.#views.map((batch) => [batch.used, batch.length] as const);
     try {
       this.#scanReply(doc, src, start, end);
@@ -146,6 +160,7 @@ export class ChunkEncoder {
 
   /** Hands over what was added, and clears: as it is, for `memory`; sorted and appended to the run file, for `run`. */
   finish(output: Output): GroupSegments {
+    const { partitioned } = this.#config;
     const run = output.kind === "run" ? RunFile.create(output.path) : undefined;
     try {
       const segment = (batch: EntryBatch, tree?: number): EntrySet | undefined => {
@@ -155,7 +170,9 @@ export class ChunkEncoder {
         const collation = tree === undefined ? undefined : this.#config.collations[tree];
         const bytes = encodeSegment(
           batch,
-          collation && { combine: (b, first, last) => combineRows(collation, b, first, last) },
+          collation && {
+            combine: (b, first, last) => combineRows(collation, b, first, last, partitioned),
+          },
         );
         return run.append(bytes);
       };
@@ -237,6 +254,10 @@ export class ChunkEncoder {
     const batch = this.#views[tree] as EntryBatch;
     const encoder = this.#keys[tree] as KeyEncoder;
     const keyStart = batch.used;
+    if (this.#prefixEnd > doc.idStart) {
+      batch.ensure(this.#prefixEnd - doc.idStart);
+      batch.used = copy(batch.bytes, keyStart, doc.ids, doc.idStart, this.#prefixEnd);
+    }
     let pos = encoder.encode(src, start + 1, batch);
     const keyTextEnd = pos;
     const keyEnd = batch.used;

@@ -2,26 +2,32 @@
 
 import type { CombinedValue, EntryBatch } from "../../btree/index.js";
 import { decodeKey, encodeKeyText } from "../collation/index.js";
+import { partitionEnd } from "../views/partitions.js";
 import { decodeRowValue, encodeRowValue } from "../views/row-value.js";
 
 /**
  * One value of entries [first, last] of a sorted batch, which have equal key and ordinal: of different spellings of the key the
  * one with the higher bytes survives; the values of equal spellings are all kept, in Erlang term order.
+ *
+ * @param partitioned - a partition stands before the collation key.
  */
 export function combineRows(
   collation: "root" | "raw",
   batch: EntryBatch,
   first: number,
   last: number,
+  partitioned: boolean,
 ): CombinedValue {
   let best: Buffer | undefined;
   let bestText: Uint8Array | undefined;
   let values: Uint8Array[] = [];
   for (let i = first; i <= last; i++) {
     const entry = decodeRowValue(batch.bytes.subarray(batch.valueStart(i), batch.valueEnd(i)));
-    const text = Buffer.from(
-      entry.keyText ?? decodeKey(collation, batch.bytes, batch.keyStart(i), batch.keyEnd(i)),
-    );
+    const end = batch.keyEnd(i);
+    const start = partitioned
+      ? partitionEnd(batch.bytes, batch.keyStart(i), end)
+      : batch.keyStart(i);
+    const text = Buffer.from(entry.keyText ?? decodeKey(collation, batch.bytes, start, end));
     const order = best === undefined ? 1 : Buffer.compare(text, best);
     if (order > 0) {
       best = text;

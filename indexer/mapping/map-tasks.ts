@@ -6,6 +6,7 @@ import { mapDocLines } from "../../protocol/index.js";
 import { visibleMembers, type LogLine, type Session } from "../../viewserver/index.js";
 import { IndexerError } from "../errors.js";
 import { SLICE_DELETED, SLICE_DESIGN, type Slices } from "../sources/index.js";
+import { refusedId } from "../views/partitions.js";
 import { writeVarint } from "../views/row-value.js";
 import { ChunkEncoder, type DocumentRef } from "./chunk-encoder.js";
 import { DocumentText, projectedLines } from "./document-text.js";
@@ -15,6 +16,7 @@ import { mapSession } from "./session-cache.js";
 import {
   DELETED,
   MAP,
+  REFUSED,
   SKIP,
   UNCHANGED,
   type DocumentFailure,
@@ -69,9 +71,15 @@ async function judge(
     else if (flags & SLICE_DESIGN && !job.config.includeDesign) verdicts[i] = SKIP;
     else if (flags & SLICE_DELETED) verdicts[i] = DELETED;
     else if (known?.[i]) verdicts[i] = UNCHANGED;
+    else if (job.config.partitionedIds && (flags & SLICE_DESIGN) === 0 && isRefused(slices, i))
+      verdicts[i] = REFUSED;
     else verdicts[i] = MAP;
   }
   return verdicts;
+}
+
+function isRefused({ ids, idStart, idEnd }: Slices, i: number): boolean {
+  return refusedId(ids, idStart[i] as number, idEnd[i] as number) !== undefined;
 }
 
 function refAt(ref: DocumentRef, slices: Slices, i: number, ordinalBase: number): void {
@@ -178,6 +186,7 @@ class ChunkMapping {
         refAt(this.#ref, slices, i, this.#task.ordinalBase);
         if (failure) this.encoder.addFailure(this.#ref, failure);
         else if (verdict === DELETED) this.encoder.addDeleted(this.#ref);
+        else if (verdict === REFUSED) this.encoder.addRefused(this.#ref);
         else this.encoder.addUnchanged(this.#ref);
         continue;
       }
@@ -341,6 +350,7 @@ export function runEncodeTask(task: EncodeTask): GroupSegments {
     ref.ordinal = ordinalBase + i;
     if (verdict === DELETED) encoder.addDeleted(ref);
     else if (verdict === UNCHANGED) encoder.addUnchanged(ref);
+    else if (verdict === REFUSED) encoder.addRefused(ref);
     else {
       const failure = failures.get(i);
       if (failure) {

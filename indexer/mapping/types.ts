@@ -18,6 +18,10 @@ export interface GroupConfig {
   /** A view name for each tree, for messages. */
   readonly labels: readonly string[];
   readonly includeDesign: boolean;
+  /** The document's partition stands before each collation key. */
+  readonly partitioned: boolean;
+  /** Documents whose id names no partition are recorded as errors, not mapped. */
+  readonly partitionedIds: boolean;
   readonly limits: ReduceLimits;
   /** Answer as CouchDB does, where a single document can fail the whole group. */
   readonly strict: boolean;
@@ -235,7 +239,7 @@ export interface PreparedLines {
   readonly idStarts: Uint32Array;
   /** 8 bytes a document. */
   readonly versions: Uint8Array;
-  /** One byte a document: MAP, DELETED, UNCHANGED or SKIP. */
+  /** One byte a document: MAP, DELETED, UNCHANGED, SKIP or REFUSED. */
   readonly verdicts: Uint8Array;
   /** Positions of the documents to be mapped, in order. */
   readonly mapped: Uint32Array;
@@ -249,6 +253,8 @@ export const DELETED = 1;
 export const UNCHANGED = 2;
 /** Design documents of groups that do not include them, and documents outside the selection. */
 export const SKIP = 3;
+/** Documents that a partitioned database would not have taken. */
+export const REFUSED = 4;
 
 export interface ScanResult {
   readonly segment: SegmentRef | undefined;

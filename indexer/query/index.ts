@@ -6,6 +6,7 @@ export { QueryError, type QueryErrorName } from "./errors.js";
 export {
   PARAMETER_NAMES,
   parseViewQuery,
+  requirePartition,
   type ParseOptions,
   type ViewQuery,
 } from "./parameters.js";

@@ -273,11 +273,27 @@ export function parseViewQuery(
   return query;
 }
 
+/**
+ * Checks the partition of a path, and that a query string names no other: what CouchDB does before it looks for the view.
+ * @throws QueryError 400.
+ */
+export function requirePartition(
+  partition: string,
+  params: Iterable<readonly [string, string]>,
+): void {
+  checkedPartition({ text: partition, json: false });
+  for (const [name, text] of params) {
+    if (name === "partition" && text !== partition) throw conflictingPartition();
+  }
+}
+
+function conflictingPartition(): QueryError {
+  return badRequest("Conflicting value for `partition` in query string");
+}
+
 export function applyPath(query: QueryDraft, options: ParseOptions): void {
   if (options.partition === undefined) return;
   const partition = checkedPartition({ text: options.partition, json: false });
-  if (query.partition !== undefined && query.partition !== partition) {
-    throw badRequest("Conflicting value for `partition` in query string");
-  }
+  if (query.partition !== undefined && query.partition !== partition) throw conflictingPartition();
   query.partition = partition;
 }

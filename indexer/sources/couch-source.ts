@@ -61,6 +61,7 @@ export class CouchSource implements Source {
   readonly #options: CouchSourceOptions;
   #wants = { conflicts: false, deletedConflicts: false, localSeq: false };
   #identity: SourceIdentity | undefined;
+  #partitioned: boolean | undefined;
 
   constructor(url: string, options: CouchSourceOptions = {}) {
     this.#options = options;
@@ -72,9 +73,14 @@ export class CouchSource implements Source {
     this.#wants = { ...wants };
   }
 
+  get partitioned(): boolean | undefined {
+    return this.#partitioned;
+  }
+
   async identity(): Promise<SourceIdentity> {
     const server = asObject(await this.#server());
     const database = asObject(await this.#info());
+    this.#partitioned = asObject(database["props"])["partitioned"] === true;
     // CouchDB before 3 tells the time the database was opened, or "0"; PouchDB's server the time it was started.
     const stable = /^([3-9]|\d{2,})\./.test(text(server["version"]));
     const since =

@@ -103,6 +103,8 @@ export interface StampedFile {
 export interface Source {
   /** True when each drain delivers the whole content (a file of documents): ids that are not seen again are deletions. */
   readonly snapshot: boolean;
+  /** Whether it is a partitioned database (VIEWS §19), told once `identity` was; undefined where nothing of the kind is known. */
+  readonly partitioned?: boolean | undefined;
   /** How its chunks are sliced, wherever that happens. */
   readonly slicing: SliceOptions;
   /** What mapped documents must carry; set by the indexer before `changes` is called. Sources that cannot ignore it. */

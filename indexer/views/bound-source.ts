@@ -13,6 +13,8 @@ export interface SourceHost {
   recorded(): SourceRecord | undefined;
   /** Another source takes its place: what was built is of no use. */
   forget(): void;
+  /** The source was opened. Called before it is recorded. */
+  opened(source: SourceRecord): void;
   record(source: SourceRecord): void;
 }
 
@@ -68,7 +70,8 @@ export class BoundSource {
           })
         : spec;
     const identity = await source.identity();
-    if (recorded && !sameSource(recorded.identity, identity) && !options.readOnly) {
+    const same = recorded !== undefined && sameSource(recorded.identity, identity);
+    if (recorded && !same && !options.readOnly) {
       if (!options.rebuild)
         throw new IndexerError(
           "INDEXER_SOURCE_CHANGED",
@@ -77,15 +80,23 @@ export class BoundSource {
         );
       this.#host.forget();
     }
+    const partitioned =
+      options.partitioned ?? (same ? recorded.partitioned : undefined) ?? source.partitioned;
     this.#opened = source;
     this.#record = {
       spec: typeof spec === "string" ? recordedSpec(spec) : "",
       identity,
       append,
       idField,
+      ...(partitioned === undefined ? {} : { partitioned }),
     };
+    this.#host.opened(this.#record);
     // Another file in the place of the recorded one is recorded when it has proved readable.
-    if (!options.readOnly && recorded?.identity.id !== identity.id) this.#host.record(this.#record);
+    if (
+      !options.readOnly &&
+      (recorded?.identity.id !== identity.id || recorded.partitioned !== partitioned)
+    )
+      this.#host.record(this.#record);
     return source;
   }
 

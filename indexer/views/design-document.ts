@@ -33,8 +33,10 @@ export interface ViewGroupSpec {
   readonly lib: string | undefined;
   readonly includeDesign: boolean;
   readonly localSeq: boolean;
-  /** `options.partitioned` as written. */
-  readonly partitioned: boolean | undefined;
+  /** Rows are kept by partition, and a query names one (VIEWS §19). */
+  readonly partitioned: boolean;
+  /** Of a partitioned database, whether or not this group is kept by partition: ids must name one. */
+  readonly partitionedIds: boolean;
   readonly autoupdate: boolean;
 }
 
@@ -173,9 +175,14 @@ function collectTrees(views: JsonObject): TreeDraft[] {
  * Checks a design document (VIEWS §1, except compiling its functions) and derives its view group.
  *
  * @param source - the document, parsed; `_id` must begin with `_design/`.
+ * @param database - whether its database is partitioned: then the group is, too, unless its options say no. Undefined while that is not
+ * known: the group is as in another database, and options that only a partitioned one may have are let pass. Default: it is not.
  * @throws IndexerError `INDEXER_DDOC_INVALID` with CouchDB's reason text in `details.reason`.
  */
-export function parseDesignDocument(source: unknown): DesignDocument {
+export function parseDesignDocument(
+  source: unknown,
+  database: { readonly partitioned: boolean | undefined } = { partitioned: false },
+): DesignDocument {
   if (!isObject(source)) refuse("design document", "Document must be a JSON object");
   const id = source["_id"];
   if (typeof id !== "string" || !id.startsWith("_design/") || id === "_design/")
@@ -188,6 +195,10 @@ export function parseDesignDocument(source: unknown): DesignDocument {
   const drafts = collectTrees(views);
   const lib = isObject(views["lib"]) ? views["lib"] : undefined;
   const options = isObject(source["options"]) ? source["options"] : {};
+  if (options["partitioned"] === true && database.partitioned === false)
+    refuse(id, "partitioned option cannot be true in a non-partitioned database.");
+  const partitionedIds = database.partitioned === true;
+  const partitioned = partitionedIds && options["partitioned"] !== false;
   const signature = createHash("sha256")
     .update(
       JSON.stringify([
@@ -195,6 +206,7 @@ export function parseDesignDocument(source: unknown): DesignDocument {
         language,
         options,
         sortedByName(lib ?? null),
+        ...(partitionedIds ? [{ partitioned }] : []),
       ]),
     )
     .digest("hex")
@@ -221,9 +233,11 @@ export function parseDesignDocument(source: unknown): DesignDocument {
         reduces: d.reduces,
       })),
       lib: lib === undefined || Object.keys(lib).length === 0 ? undefined : JSON.stringify(lib),
-      includeDesign: options["include_design"] === true,
+      // Design documents are in no partition.
+      includeDesign: options["include_design"] === true && !partitioned,
       localSeq: options["local_seq"] === true,
-      partitioned: typeof options["partitioned"] === "boolean" ? options["partitioned"] : undefined,
+      partitioned,
+      partitionedIds,
       autoupdate: !(
         autoupdate === false ||
         (isObject(autoupdate) && autoupdate["views"] === false)

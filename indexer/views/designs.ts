@@ -17,9 +17,9 @@ export function designId(name: string): string {
   return name.startsWith("_design/") ? name : `_design/${name}`;
 }
 
-function parse(json: string): DesignDocument | IndexerError {
+function parse(json: string, partitioned: boolean | undefined): DesignDocument | IndexerError {
   try {
-    return parseDesignDocument(JSON.parse(json));
+    return parseDesignDocument(JSON.parse(json), { partitioned });
   } catch (error) {
     if (error instanceof IndexerError) return error;
     return new IndexerError(
@@ -31,11 +31,29 @@ function parse(json: string): DesignDocument | IndexerError {
 
 export class Designs {
   readonly #known = new Map<string, KnownDesign>();
+  #partitioned: boolean | undefined;
+
+  /** @param partitioned - whether the database is; undefined while that is not known. */
+  constructor(partitioned?: boolean) {
+    this.#partitioned = partitioned;
+  }
+
+  get partitioned(): boolean | undefined {
+    return this.#partitioned;
+  }
+
+  /** Whether the database is partitioned has become known, or has changed: that is part of what its design documents mean. */
+  setPartitioned(partitioned: boolean): void {
+    if (partitioned === this.#partitioned) return;
+    this.#partitioned = partitioned;
+    for (const [id, { json, origin }] of this.#known)
+      this.#known.set(id, { json, origin, design: parse(json, partitioned) });
+  }
 
   /** Takes up what the directory knows. */
   load(manifest: Manifest): void {
     for (const [id, { json, origin }] of Object.entries(manifest.designs))
-      this.#known.set(id, { json, origin, design: parse(json) });
+      this.#known.set(id, { json, origin, design: parse(json, this.#partitioned) });
   }
 
   /** Takes up what the directory knows now, and nothing else. */
@@ -43,7 +61,8 @@ export class Designs {
     for (const [id, known] of this.#known)
       if (manifest.designs[id]?.json !== known.json) this.#known.delete(id);
     for (const [id, { json, origin }] of Object.entries(manifest.designs))
-      if (!this.#known.has(id)) this.#known.set(id, { json, origin, design: parse(json) });
+      if (!this.#known.has(id))
+        this.#known.set(id, { json, origin, design: parse(json, this.#partitioned) });
   }
 
   /**
@@ -52,7 +71,7 @@ export class Designs {
    */
   give(document: string | object): DesignDocument {
     const json = typeof document === "string" ? document : JSON.stringify(document);
-    const design = parse(json);
+    const design = parse(json, this.#partitioned);
     if (design instanceof IndexerError) throw design;
     this.#known.set(design.id, { json, origin: "given", design });
     return design;
@@ -70,7 +89,7 @@ export class Designs {
     for (const { id, json } of rows) {
       const known = this.#known.get(id);
       if (known?.origin === "given" || known?.json === json) continue;
-      this.#known.set(id, { json, origin: "feed", design: parse(json) });
+      this.#known.set(id, { json, origin: "feed", design: parse(json, this.#partitioned) });
       changed = true;
     }
     return changed;

@@ -6,7 +6,7 @@ export interface DocumentError {
   readonly id: string;
   /** View name, or null when the failure cannot be put down to one view. */
   readonly view: string | null;
-  /** A stable kind: `exception`, `timeout`, `memory`, `crash`, `error_reply`, `output`. */
+  /** A stable kind: `exception`, `timeout`, `memory`, `crash`, `error_reply`, `output`, `document_id`. */
   readonly kind: string;
   /** The error's name as the function or the server gave it. */
   readonly error: string;

@@ -64,7 +64,11 @@ export function reducersOfGroup(
     tree.reduces.length === 0
       ? groupReducers.countsOnly(`view:${tree.number}`)
       : groupReducers.viewReducer(
-          { collation: tree.collation, reduces: tree.reduces.map(({ source }) => source) },
+          {
+            collation: tree.collation,
+            reduces: tree.reduces.map(({ source }) => source),
+            partitioned: spec.partitioned,
+          },
           js,
           limits,
         ),
@@ -283,6 +287,8 @@ export function groupConfig(
     reduces: spec.trees.map((tree) => tree.reduces.map(({ source }) => source)),
     labels: spec.trees.map(treeLabel),
     includeDesign: spec.includeDesign,
+    partitioned: spec.partitioned,
+    partitionedIds: spec.partitionedIds,
     limits,
   };
 }

@@ -3,6 +3,7 @@
 
 import type { Reducer } from "../../btree/index.js";
 import { createViewReducer, type JsReduceRunner, type ViewReducer } from "../reducers/index.js";
+import { afterPartition } from "./partitions.js";
 import { rowCount } from "./row-value.js";
 
 export const IDS_TREE = "ids";
@@ -19,6 +20,8 @@ const ROWS: Reducer = { count: rowCount };
 export interface TreeReduceSpec {
   readonly collation: "root" | "raw";
   readonly reduces: readonly string[];
+  /** A partition stands before each collation key. */
+  readonly partitioned: boolean;
 }
 
 export interface ReduceLimitOptions {
@@ -40,6 +43,7 @@ function viewReducer(
     specs: spec.reduces,
     collation: spec.collation,
     limits,
+    ...(spec.partitioned ? { keyStart: afterPartition } : {}),
     ...(js === undefined ? {} : { js }),
   });
 }

@@ -20,9 +20,11 @@ export type OpenGroup = (
 ) => Promise<GroupIndex>;
 
 export class IndexDirectory {
-  readonly designs = new Designs();
+  readonly designs: Designs;
   readonly #dir: string;
   readonly #readOnly: boolean;
+  /** As its user says; else the manifest tells. */
+  readonly #partitioned: boolean | undefined;
   readonly #openGroup: OpenGroup;
   readonly #groups = new Map<string, Promise<GroupIndex>>();
   readonly #settled = new WeakMap<Promise<GroupIndex>, GroupIndex>();
@@ -38,6 +40,8 @@ export class IndexDirectory {
     this.#readOnly = options.readOnly;
     this.#manifest = manifest;
     this.#openGroup = openGroup;
+    this.#partitioned = options.partitioned;
+    this.designs = new Designs(options.partitioned ?? partitionedOf(manifest));
     this.designs.load(manifest);
   }
 
@@ -112,6 +116,8 @@ export class IndexDirectory {
     if (!this.#readOnly || !manifest) return;
     const before = this.#manifest;
     this.#manifest = manifest;
+    const partitioned = this.#partitioned ?? partitionedOf(manifest);
+    if (partitioned !== undefined) this.designs.setPartitioned(partitioned);
     this.designs.reload(manifest);
     for (const signature of [...this.#groups.keys()]) {
       if (manifest.groups[signature]?.generation === before.groups[signature]?.generation) continue;
@@ -197,4 +203,9 @@ export class IndexDirectory {
     this.save({ groups: { ...this.#manifest.groups, [signature]: { generation } } });
     return group;
   }
+}
+
+/** Undefined before a source was recorded. */
+function partitionedOf({ source }: Manifest): boolean | undefined {
+  return source && (source.partitioned ?? false);
 }

@@ -18,6 +18,8 @@ export interface SourceRecord {
   readonly identity: SourceIdentity;
   readonly append: boolean;
   readonly idField: string;
+  /** A partitioned database, as it tells itself or its user said. Absent where nobody did. */
+  readonly partitioned?: boolean;
 }
 
 export interface ManifestGroup {

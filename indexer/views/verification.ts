@@ -33,6 +33,7 @@ import { ERROR_NO_TREE, errorRange, type DocumentError } from "./error-entry.js"
 import { decodeState } from "./group-index.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./group-reducers.js";
 import { emittedKeys, ID_ERRORS, ID_HEADER_BYTES, idFlags, rowKey } from "./id-entry.js";
+import { partitionEnd } from "./partitions.js";
 import { decodeRowValue } from "./row-value.js";
 
 /** Options of a verification. */
@@ -220,7 +221,11 @@ class EntryCheck {
     const rows = this.#rows[number];
     if (!rows) return `the group has no tree ${tree}`;
     rows.found.add(this.#hash(key));
-    return rowFault(this.#spec.trees[number]?.collation ?? "root", this.#version, key, value);
+    const collation = this.#spec.trees[number]?.collation ?? "root";
+    if (!this.#spec.partitioned) return rowFault(collation, this.#version, key, 0, value);
+    const start = partitionEnd(key);
+    if (start === 0) return "the row's key does not begin with a partition";
+    return rowFault(collation, this.#version, key, start, value);
   }
 
   #id(id: Bytes, entry: Bytes): string | undefined {
@@ -318,7 +323,7 @@ class LookupCheck {
   }
 
   #row(tree: number, key: Bytes): string | undefined {
-    const end = keyEnd(this.#spec.trees[tree]?.collation ?? "root", key, 0);
+    const end = keyEnd(this.#spec.trees[tree]?.collation ?? "root", key, this.#keyStart(key));
     const id = key.subarray(end);
     const row = `the row ${this.#keyText(tree, key.subarray(0, end))} of document ${nameOf(id)}`;
     const entry = this.#ids.get(id);
@@ -337,9 +342,14 @@ class LookupCheck {
       : String(tree);
   }
 
+  #keyStart(key: Bytes): number {
+    return this.#spec.partitioned ? partitionEnd(key) : 0;
+  }
+
   #keyText(tree: number, key: Bytes): string {
     try {
-      return decodeKey(this.#spec.trees[tree]?.collation ?? "root", key).slice(0, 80);
+      const { collation = "root" } = this.#spec.trees[tree] ?? {};
+      return decodeKey(collation, key, this.#keyStart(key)).slice(0, 80);
     } catch {
       return Buffer.from(key.subarray(0, 32)).toString("hex");
     }
@@ -359,14 +369,17 @@ function rowFault(
   collation: CollationKind,
   version: number,
   key: Bytes,
+  start: number,
   value: Bytes,
 ): string | undefined {
-  const end = keyEnd(collation, key, 0);
+  const end = keyEnd(collation, key, start);
   if (end > key.length) return "the row's key breaks the format";
   if (!isUtf8(key.subarray(end))) return "the row's document id is not UTF-8";
   const { keyText, values } = decodeRowValue(value);
-  if (keyText === undefined) decodeKey(collation, key, 0, end, version);
-  else if (Buffer.compare(encodeKeyText(collation, keyText, version), key.subarray(0, end)) !== 0)
+  if (keyText === undefined) decodeKey(collation, key, start, end, version);
+  else if (
+    Buffer.compare(encodeKeyText(collation, keyText, version), key.subarray(start, end)) !== 0
+  )
     return "the row's key is not that of its text";
   for (const text of values)
     JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8"));

@@ -119,7 +119,8 @@ export class WriteBuffer {
     put(ERRORS_TREE, collectRows(this.#errors, superseded, undefined), errorRemovals);
     for (const [tree, batch] of this.#views.entries()) {
       const collation = this.#config.collations[tree] ?? "root";
-      put(viewTreeName(tree), collectRows(batch, superseded, collation), removals[tree] ?? []);
+      const rows = collectRows(batch, superseded, collation, this.#config.partitioned);
+      put(viewTreeName(tree), rows, removals[tree] ?? []);
     }
     return { changes, remap };
   }
@@ -184,6 +185,7 @@ function collectRows(
   batch: EntryBatch,
   superseded: ReadonlySet<number>,
   collation: "root" | "raw" | undefined,
+  partitioned = false,
 ): TreeOp[] {
   batch.sort();
   const ops: TreeOp[] = [];
@@ -197,7 +199,7 @@ function collectRows(
     if (first < end) {
       const key = bytes.subarray(batch.keyStart(first), batch.keyEnd(first));
       if (end - first > 1 && collation) {
-        const value = combineRows(collation, batch, first, end - 1);
+        const value = combineRows(collation, batch, first, end - 1, partitioned);
         ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
       } else
         ops.push({

@@ -36,6 +36,7 @@ export class CouchFixture {
   instanceStart = "1700000000";
   version = "3.5.0";
   purgeSeq: string | number = "0-abc";
+  props: Readonly<Record<string, unknown>> | undefined;
   exists = true;
   readonly #revisions = new Map<string, FixtureDoc[]>();
   #changes: Change[] = [];
@@ -128,6 +129,7 @@ export class CouchFixture {
         instance_start_time: this.instanceStart,
         update_seq: `${this.#seq}-x`,
         purge_seq: this.purgeSeq,
+        ...(this.props ? { props: this.props } : {}),
         doc_count: this.#changes.length,
         doc_del_count: 0,
       });

@@ -39,6 +39,19 @@ afterEach(async () => {
   await couch.stop();
 });
 
+describe("a database", () => {
+  test.each([
+    [undefined, false],
+    [{}, false],
+    [{ partitioned: true }, true],
+  ])("with the properties %j tells whether it is partitioned", async (props, partitioned) => {
+    couch.props = props;
+    const source = open();
+    await source.identity();
+    expect(source.partitioned).toBe(partitioned);
+  });
+});
+
 describe("the feed of a database", () => {
   test("is read in pages and delivered in chunks, documents as they were sent", async () => {
     const made = fill(57);
