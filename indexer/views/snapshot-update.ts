@@ -5,7 +5,7 @@ import type { GroupIndex } from "./group-index.js";
 import { compareSnapshot } from "./snapshot-scan.js";
 import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
 import type { UpdateCounts, UpdateRun } from "./update-types.js";
-import { CATCH_UP_MINIMUMS, Window } from "./window.js";
+import { Window } from "./window.js";
 
 /** Compares the snapshot with each group's id tree, and maps what differs. */
 export async function updateSnapshot(
@@ -44,7 +44,7 @@ export async function updateSnapshot(
       for await (const { chunk, number, result } of stream) {
         context.requireStrict([group], result);
         window.add(chunk, number, { ...result, documents: 0 });
-        if (window.holds(CATCH_UP_MINIMUMS)) await window.flush([group.state]);
+        if (window.full(true)) await window.flush([group.state]);
         if (run.signal?.aborted) break;
       }
       if (run.signal?.aborted) {

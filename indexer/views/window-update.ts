@@ -6,7 +6,7 @@ import type { GroupIndex } from "./group-index.js";
 import { IDS_TREE } from "./group-reducers.js";
 import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
 import type { UpdateCounts, UpdateRun } from "./update-types.js";
-import { CATCH_UP_MINIMUMS, Window } from "./window.js";
+import { Window } from "./window.js";
 
 /** Chunks of a short feed are made this small at the least, so that all threads have something to do. */
 const CHUNK_BYTES_MIN = 256 * 1024;
@@ -79,7 +79,7 @@ export async function updateByWindows(
       context.requireStrict(groups, result);
       window.add(chunk, number, result);
       lastSeq = chunk.lastSeq;
-      if (window.holds(run.until === "now" ? CATCH_UP_MINIMUMS : 1)) {
+      if (window.full(run.until === "now")) {
         await window.flush(context.statesAt(groups, seqOf(lastSeq)));
         context.marker.checkpoint(mapper.concurrency);
       }

@@ -14,9 +14,11 @@ import {
 import { WriteBuffer } from "./write-buffer.js";
 
 /**
- * An update that catches up gathers so many minimums before it applies them: the more rows at once, the fewer nodes are written twice.
+ * An update that catches up gathers so many times the minimum of documents, or of bytes, before it applies them: the more rows at once,
+ * the fewer nodes are written twice.
  */
-export const CATCH_UP_MINIMUMS = 8;
+const CATCH_UP_DOCUMENTS = 20;
+const CATCH_UP_BYTES = 8;
 
 /** Chunks that were mapped and not yet applied, and how they are applied. */
 export class Window {
@@ -50,13 +52,12 @@ export class Window {
     return this.#chunks.size === 0;
   }
 
-  /** Whether it holds the minimum for a bulk insertion, or so many times that. */
-  holds(minimums: number): boolean {
+  /** Whether it is to be applied. @param catchingUp - More is there already: it may wait for that. */
+  full(catchingUp: boolean): boolean {
     const { minDocuments, minBytes } = this.#options;
-    return this.#buffers.some(
-      (buffer) =>
-        buffer.documents >= minDocuments * minimums || buffer.bytes >= minBytes * minimums,
-    );
+    const documents = minDocuments * (catchingUp ? CATCH_UP_DOCUMENTS : 1);
+    const bytes = minBytes * (catchingUp ? CATCH_UP_BYTES : 1);
+    return this.#buffers.some((buffer) => buffer.documents >= documents || buffer.bytes >= bytes);
   }
 
   /** When a window that is not full must be applied all the same. */
