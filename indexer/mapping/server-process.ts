@@ -217,7 +217,8 @@ export class ServerProcess {
   async stop(): Promise<void> {
     this.client.close();
     clearInterval(this.#memory);
-    this.#child.kill("SIGKILL");
+    // One that could not be started has no pid, and Node would pass 0 on: that is this process' whole group.
+    if (this.#child.pid !== undefined) this.#child.kill("SIGKILL");
     await this.#child;
   }
 
