@@ -13,7 +13,7 @@ import { check, say, type Report, type Settings, type Subject } from "../subject
 import { designDocument, expectedOf, type Expected } from "../views.js";
 
 const DOCUMENTS_MAX = 100_000;
-const LOOKUPS = 2000;
+const LOOKUPS = 50_000;
 /** A PouchDB lookup takes milliseconds. */
 const POUCH_LOOKUPS = 300;
 
@@ -50,14 +50,9 @@ function viewmill(file: string, dir: string): Engine {
       return (answer.objectSync() ?? (await answer.object())).rows.length;
     },
     group: async () => {
-      let groups = 0;
-      let rows = 0;
       const answer = await (await open()).query("one", "by_user", { group: true });
-      for await (const row of answer.rows()) {
-        groups++;
-        rows += row.value as number;
-      }
-      return [groups, rows];
+      const { rows } = await answer.object();
+      return [rows.length, rows.reduce((sum, { value }) => sum + (value as number), 0)];
     },
     close: async () => {
       await index?.close();
