@@ -2,7 +2,7 @@
 
 import { availableParallelism } from "node:os";
 
-import type { ReduceLimits } from "./mapping/types.js";
+import type { FunctionLimits, ReduceLimits } from "./mapping/types.js";
 import { LINE_BYTES_MAX_DEFAULT, type Source } from "./sources/index.js";
 import { DEFAULT_REDUCE_LIMITS } from "./views/group-index.js";
 import type { MappingRuntime } from "./views/runtime.js";
@@ -47,6 +47,11 @@ export interface ViewIndexOptions {
   readonly heapMb?: number;
   /** Memory that mapping one document may take in all, in MiB. Default 1024. */
   readonly memoryMb?: number;
+  /**
+   * What one document may bring forth before its function is stopped: `rowsMax` rows (default 1 000 000), `outputCharsMax` characters of
+   * JSON (64 Mi), `logLinesMax` log lines (1000). For our own view server only.
+   */
+  readonly limits?: FunctionLimits;
   /** Fail the whole group where CouchDB would, instead of recording the document. Default false. */
   readonly strict?: boolean;
   /** A bulk insertion carries at least so many documents … Default 5000. */
@@ -99,6 +104,7 @@ export interface ResolvedOptions {
   readonly timeoutMs: number;
   readonly heapMb: number;
   readonly memoryMb: number;
+  readonly limits: FunctionLimits;
   readonly strict: boolean;
   readonly minDocuments: number;
   readonly minBytes: number;
@@ -149,6 +155,7 @@ export function resolveOptions(options: ViewIndexOptions): ResolvedOptions {
     timeoutMs: count("timeoutMs", options.timeoutMs, 5000, 1),
     heapMb: count("heapMb", options.heapMb, 512, 16),
     memoryMb: count("memoryMb", options.memoryMb, 1024, 64),
+    limits: options.limits ?? {},
     strict: options.strict ?? false,
     minDocuments: count("minDocuments", options.minDocuments, 5000, 1),
     minBytes: count("minBytes", options.minBytes, 4 * 2 ** 20, 1),

@@ -44,6 +44,11 @@ export async function indexOptions(dir: string, flags: Flags): Promise<ViewIndex
     ...given("timeoutMs", flags.timeout),
     ...given("heapMb", flags.heap),
     ...given("memoryMb", flags.memory),
+    limits: {
+      ...given("rowsMax", flags.rowsMax),
+      ...given("outputCharsMax", flags.outputMax),
+      ...given("logLinesMax", flags.logLinesMax),
+    },
     ...given("strict", flags.strict),
     ...given("minDocuments", flags.minDocs),
     ...given("minBytes", flags.minBytes),

@@ -12,6 +12,9 @@ export interface CommonFlags {
   readonly timeout?: number;
   readonly heap?: number;
   readonly memory?: number;
+  readonly rowsMax?: number;
+  readonly outputMax?: number;
+  readonly logLinesMax?: number;
   readonly cache?: number;
   readonly strict?: boolean;
   readonly maxErrors?: number;

@@ -77,6 +77,15 @@ function indexing(command: Command): Command {
         .default(1024),
     )
     .addOption(
+      new Option("--rows-max <n>", "rows one function may emit for one document").argParser(whole),
+    )
+    .addOption(
+      new Option("--output-max <n>", "characters of JSON these rows may take").argParser(whole),
+    )
+    .addOption(
+      new Option("--log-lines-max <n>", "log lines kept for one document").argParser(whole),
+    )
+    .addOption(
       new Option("--cache <mib>", "index nodes kept in memory").argParser(whole).default(64),
     )
     .option("--strict", "fail the whole group where CouchDB would")

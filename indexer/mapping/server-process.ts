@@ -1,7 +1,8 @@
 // One view server in a process of its own (execa), spoken to over the pipelined client. Its life: started, configured for a group by
 // reset, add_lib and add_fun, used, and when it dies or misbehaves, replaced by its owner.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { execa, parseCommandString } from "execa";
@@ -9,7 +10,7 @@ import { execa, parseCommandString } from "execa";
 import { ProtocolClient, ProtocolError, streamTransport } from "../../protocol/index.js";
 import { IndexerError } from "../errors.js";
 import { compilationError } from "./compilation-error.js";
-import type { GroupConfig } from "./types.js";
+import type { FunctionLimits, GroupConfig } from "./types.js";
 
 const OPTIONS = {
   stdin: "pipe",
@@ -37,20 +38,62 @@ export interface ServerCommand {
   readonly own: boolean;
 }
 
-/** Our own view server, without an environment. It answers as the session of a thread does. */
-export function ownServer(heapMb: number, strict: boolean): ServerCommand {
+/**
+ * Our own view server: without an environment, and behind Node's permission flag, which lets it read its own package and nothing else
+ * (viewserver/SECURITY.md says what that stops). It answers as the session of a thread does.
+ */
+export function ownServer(
+  heapMb: number,
+  strict: boolean,
+  limits: FunctionLimits = {},
+): ServerCommand {
   const program = fileURLToPath(new URL("../../viewserver/main.js", import.meta.url));
   return {
     file: process.execPath,
     args: [
       `--max-old-space-size=${heapMb}`,
+      "--disallow-code-generation-from-strings",
+      ...permissionFlags(program),
       program,
       ...(strict ? [] : ["--lenient"]),
       "--exceptions-json",
+      ...(limits.rowsMax === undefined ? [] : ["--rows-max", String(limits.rowsMax)]),
+      ...(limits.outputCharsMax === undefined
+        ? []
+        : ["--output-max", String(limits.outputCharsMax)]),
+      ...(limits.logLinesMax === undefined ? [] : ["--log-lines-max", String(limits.logLinesMax)]),
     ],
     env: {},
     own: true,
   };
+}
+
+/** The flag has two names; Nodes without it run without the second fence. The thread that watches for the host's death needs `worker`. */
+function permissionFlags(program: string): string[] {
+  const known = process.allowedNodeEnvironmentFlags;
+  const flag = ["--permission", "--experimental-permission"].find((name) => known.has(name));
+  if (flag === undefined) return [];
+  const readable = [join(dirname(program), "../..", "*")];
+  for (const dependency of ["acorn", "lru-cache"])
+    readable.push(...dependencyPaths(program, dependency));
+  return [
+    flag,
+    "--allow-worker",
+    ...readable.map((path) => `--allow-fs-read=${path}`),
+    "--disable-warning=ExperimentalWarning",
+    "--disable-warning=SecurityWarning",
+  ];
+}
+
+/** What Node reads to find a dependency of the program: its folder, and the link that leads there, if it is one. */
+function dependencyPaths(program: string, name: string): string[] {
+  for (let folder = dirname(program); folder !== dirname(folder); folder = dirname(folder)) {
+    const found = join(folder, "node_modules", name);
+    if (!existsSync(found)) continue;
+    const real = realpathSync(found);
+    return real === found ? [join(real, "*")] : [found, join(real, "*")];
+  }
+  return [];
 }
 
 /** A command line as a person writes it. It inherits PATH and HOME only. */

@@ -2,7 +2,7 @@
 
 import { Session } from "../../viewserver/index.js";
 import { compilationError } from "./compilation-error.js";
-import type { GroupConfig, MapLimits } from "./types.js";
+import type { GroupConfig, FunctionLimits } from "./types.js";
 
 const SESSIONS_MAX = 8;
 
@@ -12,7 +12,7 @@ const sessions = new Map<string, Session>();
  * The session that holds the group's map functions.
  * @throws IndexerError `INDEXER_DDOC_COMPILATION` when one does not compile.
  */
-export function mapSession(config: GroupConfig, limits: MapLimits): Session {
+export function mapSession(config: GroupConfig, limits: FunctionLimits): Session {
   const known = sessions.get(config.key);
   if (known) {
     sessions.delete(config.key);
@@ -21,9 +21,7 @@ export function mapSession(config: GroupConfig, limits: MapLimits): Session {
   }
   const session = new Session({
     mode: config.strict ? "stock" : "lenient",
-    ...(limits.emitsMax === undefined ? {} : { rowsMax: limits.emitsMax }),
-    ...(limits.outputBytesMax === undefined ? {} : { outputCharsMax: limits.outputBytesMax }),
-    ...(limits.logLinesMax === undefined ? {} : { logLinesMax: limits.logLinesMax }),
+    ...limits,
   });
   session.handle(JSON.stringify(["reset", {}]));
   if (config.lib !== undefined) session.handle(`["add_lib",${config.lib}]`);

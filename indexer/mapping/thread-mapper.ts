@@ -9,7 +9,7 @@ import {
   ALL_DOCUMENTS,
   type DocumentFailure,
   type GroupConfig,
-  type MapLimits,
+  type FunctionLimits,
   type MapResult,
   type ReduceRequest,
 } from "./types.js";
@@ -29,9 +29,9 @@ export class ThreadMapper implements Mapper {
   readonly concurrency: number;
   readonly reducesInThreads = true;
   readonly #pool: ThreadPool;
-  readonly #limits: MapLimits;
+  readonly #limits: FunctionLimits;
 
-  constructor(pool: ThreadPool, limits: MapLimits = {}) {
+  constructor(pool: ThreadPool, limits: FunctionLimits = {}) {
     this.#pool = pool;
     this.#limits = limits;
     this.concurrency = pool.threads + 1;

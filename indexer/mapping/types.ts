@@ -84,13 +84,16 @@ export interface MapTask {
   readonly ordinalBase: number;
   readonly heartbeat: SharedArrayBuffer;
   readonly slot: number;
-  readonly mapLimits: MapLimits;
+  readonly mapLimits: FunctionLimits;
 }
 
-/** Per-document limits of a session. */
-export interface MapLimits {
-  readonly emitsMax?: number;
-  readonly outputBytesMax?: number;
+/** What a document may bring forth before its function is stopped; absent: the view server's own defaults. */
+export interface FunctionLimits {
+  /** Rows one function may emit for one document. Default 1 000 000. */
+  readonly rowsMax?: number;
+  /** Characters that these rows may take as JSON. Default 64 Mi. */
+  readonly outputCharsMax?: number;
+  /** Log lines kept for one document. Default 1000. */
   readonly logLinesMax?: number;
 }
 

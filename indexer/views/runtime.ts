@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import type { Mapper } from "../mapping/mapper.js";
 import { ThreadMapper } from "../mapping/thread-mapper.js";
 import { ThreadPool } from "../mapping/thread-pool.js";
-import type { GroupConfig } from "../mapping/types.js";
+import type { FunctionLimits, GroupConfig } from "../mapping/types.js";
 import type { JsReduceRunner } from "../reducers/index.js";
 
 export interface RuntimeOptions {
@@ -21,6 +21,8 @@ export interface RuntimeOptions {
   readonly heapMb?: number;
   /** Memory that mapping one document may take in all, in MiB. Default 1024. */
   readonly memoryMb?: number;
+  /** What one document may bring forth; for our own view server only. */
+  readonly limits?: FunctionLimits;
   /** Whether our own view server answers just as CouchDB's does. Default false. */
   readonly strict?: boolean;
 }
@@ -44,6 +46,7 @@ export class MappingRuntime {
       timeoutMs: options.timeoutMs ?? 5000,
       heapMb: options.heapMb ?? 512,
       memoryMb: options.memoryMb ?? 1024,
+      limits: options.limits ?? {},
       strict: options.strict ?? false,
     };
   }
@@ -57,7 +60,7 @@ export class MappingRuntime {
   mapper(): Promise<Mapper> {
     this.#mapper ??=
       this.#options.mapIn === "threads"
-        ? Promise.resolve(new ThreadMapper(this.threads))
+        ? Promise.resolve(new ThreadMapper(this.threads, this.#options.limits))
         : this.#processes();
     return this.#mapper;
   }
@@ -102,8 +105,9 @@ export class MappingRuntime {
   async #processes(): Promise<Mapper> {
     const { ProcessMapper, ServerPool, ownServer, parseServerCommand } =
       await import("../mapping/processes.js");
-    const { server, threads, timeoutMs, heapMb, memoryMb, strict } = this.#options;
-    const command = server === undefined ? ownServer(heapMb, strict) : parseServerCommand(server);
+    const { server, threads, timeoutMs, heapMb, memoryMb, limits, strict } = this.#options;
+    const command =
+      server === undefined ? ownServer(heapMb, strict, limits) : parseServerCommand(server);
     return new ProcessMapper(
       this.threads,
       new ServerPool(command, threads, { timeoutMs, memoryMb }),

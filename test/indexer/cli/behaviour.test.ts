@@ -60,6 +60,8 @@ describe("build", () => {
       "0",
       "--min-docs",
       "1",
+      "--min-bytes",
+      "1",
       "--chunk-bytes",
       "100",
     ]);
