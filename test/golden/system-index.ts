@@ -21,7 +21,7 @@ export const SMALL: Partial<ViewIndexOptions> = {
   mapIn: "threads",
   threads: 1,
   chunkBytes: 9000,
-  minDocuments: 100,
+  minDocuments: 5,
   sync: { mode: "commit" },
 };
 
