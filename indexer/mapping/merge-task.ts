@@ -21,6 +21,8 @@ import { sessionReducer } from "./reduce-task.js";
 import type { MergeResult, MergeTask } from "./types.js";
 
 const STEP_ENTRIES = 8192;
+/** Read buffers of one merge: enough for large reads of some hundred segments, and little beside the rest of a build. */
+const MERGE_BUFFER_BYTES = 8 * 2 ** 20;
 /** Cancelling rows are spilled when they take more than this. */
 const CANCEL_BYTES_MAX = 8 * 2 ** 20;
 
@@ -37,6 +39,7 @@ export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
     merger = new Merger(
       task.segments,
       {
+        bufferBytes: MERGE_BUFFER_BYTES,
         gte: task.gte,
         lt: task.lt,
         ...(cancels && {
