@@ -70,8 +70,10 @@ async function readInProcess(dir: string, ms: number): Promise<void> {
   const until = performance.now() + ms;
   const times = await read(index, () => performance.now() > until);
   await index.close();
-  process.send?.(times);
-  process.disconnect();
+  // A channel that is closed at once loses what it has not sent.
+  process.send?.(times, () => {
+    process.disconnect();
+  });
 }
 
 async function main(documents: number, ms: number): Promise<void> {

@@ -8,5 +8,6 @@ import type { Settings } from "./subject.js";
 const [name = "", settings = "{}"] = process.argv.slice(2);
 const subject = await subjects[name as SubjectName]();
 const report = await subject.run(JSON.parse(settings) as Settings);
-process.send?.({ title: subject.title, report });
-process.disconnect();
+process.send?.({ title: subject.title, report }, () => {
+  process.disconnect();
+});
