@@ -594,7 +594,7 @@ export class ViewIndex {
   }
 
   async #start(): Promise<void> {
-    const { options } = { options: this.#options };
+    const options = this.#options;
     const given = options.designDocuments.map((document) => this.#designs.give(document));
     this.#given = given.map(({ id }) => id);
     this.#followsDesigns = options.designDocumentsFromSource ?? !this.#designs.given;

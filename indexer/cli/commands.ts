@@ -3,7 +3,7 @@
 import type { CommonFlags as Flags } from "./flags.js";
 import { loadDesignFile } from "./design-files.js";
 import { EXIT, UsageError } from "./exit.js";
-import { progressReporter } from "./progress.js";
+import { progressReporter, type ProgressReporter } from "./progress.js";
 import { printTable } from "./table.js";
 import type { ViewIndexOptions } from "../options.js";
 import { parseViewQuery, resolveViewQuery, type Row } from "../query/index.js";
@@ -158,15 +158,19 @@ async function conclude(
     : EXIT.done;
 }
 
-export async function build(dir: string, flags: Flags): Promise<number> {
-  const began = performance.now();
-  const index = await ViewIndex.open(await indexOptions(dir, flags));
-  const { signal, end } = interruption();
-  const progress = progressReporter({
+function reporterOf(flags: Flags): ProgressReporter {
+  return progressReporter({
     json: flags.json ?? false,
     quiet: flags.quiet ?? false,
     intervalMs: flags.progressInterval ?? 1000,
   });
+}
+
+export async function build(dir: string, flags: Flags): Promise<number> {
+  const began = performance.now();
+  const index = await ViewIndex.open(await indexOptions(dir, flags));
+  const { signal, end } = interruption();
+  const progress = reporterOf(flags);
   try {
     const counts = await index.update({
       signal,
@@ -190,11 +194,7 @@ export async function build(dir: string, flags: Flags): Promise<number> {
 export async function follow(dir: string, flags: Flags): Promise<number> {
   const index = await ViewIndex.open(await indexOptions(dir, flags));
   const { signal, end } = interruption();
-  const progress = progressReporter({
-    json: flags.json ?? false,
-    quiet: flags.quiet ?? false,
-    intervalMs: flags.progressInterval ?? 1000,
-  });
+  const progress = reporterOf(flags);
   try {
     await index.follow({
       signal,

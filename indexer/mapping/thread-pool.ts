@@ -3,7 +3,6 @@
 // is armed per document.
 
 import { availableParallelism } from "node:os";
-import { resourceUsage } from "node:process";
 import type { MessagePort } from "node:worker_threads";
 
 import { Piscina } from "piscina";
@@ -260,9 +259,4 @@ function transferables(task: ThreadTask): (ArrayBuffer | MessagePort)[] {
   }
   if (task.kind === "merge" && task.reducePort) list.push(task.reducePort);
   return list;
-}
-
-/** Peak resident set of this process so far, in bytes. */
-export function peakRssBytes(): number {
-  return resourceUsage().maxRSS * 1024;
 }
