@@ -2,6 +2,7 @@
 // reset, add_lib and add_fun, used, and when it dies or misbehaves, replaced by its owner.
 
 import { existsSync, readFileSync, realpathSync } from "node:fs";
+import type { Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -145,6 +146,20 @@ export class ServerProcess {
       timeoutMs: options.timeoutMs,
     });
     if (process.platform === "linux") this.#watchMemory(options.memoryMb * 2 ** 20);
+    this.#letGo();
+  }
+
+  /** An idle server must not keep its host from ending; while it owes an answer, the client's deadline does. */
+  #letGo(): void {
+    this.#child.unref();
+    const { stdin, stdout, stderr } = this.#child;
+    for (const stream of [stdin, stdout, stderr]) (stream as Partial<Socket>).unref?.();
+  }
+
+  /** Waits until the process is gone. */
+  async #gone(): Promise<void> {
+    this.#child.ref();
+    await this.#child;
   }
 
   /** True when the process was killed for its size. */
@@ -232,7 +247,7 @@ export class ServerProcess {
         {},
         { cause: error },
       );
-    await this.#child;
+    await this.#gone();
     const { exitCode, signal, code } = this.#exit ?? {};
     if (code === "ENOENT" || code === "EACCES")
       return new IndexerError(
@@ -262,7 +277,7 @@ export class ServerProcess {
     clearInterval(this.#memory);
     // One that could not be started has no pid, and Node would pass 0 on: that is this process' whole group.
     if (this.#child.pid !== undefined) this.#child.kill("SIGKILL");
-    await this.#child;
+    await this.#gone();
   }
 
   #watchMemory(bytesMax: number): void {
