@@ -20,6 +20,23 @@ export function isSupervised(): boolean {
   return process.env[SUPERVISED] === "1";
 }
 
+/** Commands that may map in threads. */
+const GUARDED = new Set(["build", "follow", "serve"]);
+
+/**
+ * Whether a command line can be told, without parsing it, to be one that runs in a supervised child: so that the child can start at once.
+ * When in doubt, no: then its options are parsed, which says.
+ */
+export function isSurelyGuarded(argv: readonly string[]): boolean {
+  return (
+    GUARDED.has(argv[0] ?? "") &&
+    // The options that ask for processes, and stdin as a source, in whatever way it is written.
+    !argv.some(
+      (arg) => arg.startsWith("--server") || arg.startsWith("--map-in") || arg.endsWith("-"),
+    )
+  );
+}
+
 /** In the child: a supervisor that was killed takes it along, or the index would stay locked by a process that nobody sees. */
 export function endWithSupervisor(): void {
   process.once("disconnect", () => {

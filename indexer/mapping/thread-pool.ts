@@ -8,6 +8,7 @@ import type { MessagePort } from "node:worker_threads";
 import { Piscina } from "piscina";
 
 import { IndexerError, type IndexerErrorCode } from "../errors.js";
+import { startFile } from "../start-file.js";
 import type {
   CheckResult,
   CheckTask,
@@ -96,7 +97,7 @@ export class ThreadPool {
     this.#timeoutMs = options.timeoutMs ?? 5000;
     this.#growthBytes = (options.growthMb ?? 1024) * 2 ** 20;
     this.#pool = new Piscina({
-      filename: new URL("./worker.js", import.meta.url).href,
+      filename: startFile("worker").href,
       minThreads: 0,
       maxThreads: this.threads,
       idleTimeout: 30_000,

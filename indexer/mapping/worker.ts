@@ -1,7 +1,5 @@
 // Entry point of the mapping threads (piscina). Never throws on purpose: an error's class and code would be lost on the way.
 
-import { Piscina } from "piscina";
-
 import { IndexerError } from "../errors.js";
 import { checkSources } from "./check-task.js";
 import {
@@ -76,6 +74,8 @@ export default async function work(task: ThreadTask): Promise<unknown> {
   const buffers = new Set<ArrayBuffer>();
   collectBuffers(reply, buffers);
   if (buffers.size === 0) return reply;
+  // Loaded when it is first needed: a first build hands nothing over.
+  const { Piscina } = await import("piscina");
   // Piscina's type names its symbols by their private names.
   const movable: object = {
     get [Piscina.transferableSymbol](): readonly ArrayBuffer[] {

@@ -128,7 +128,7 @@ describe("the package", () => {
     expect(files).toEqual(
       expect.arrayContaining(["LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "package.json"]),
     );
-    const rooms = new RegExp(`^dist/(${ROOMS.join("|")})/.*\\.(js|d\\.ts|js\\.map)$`);
+    const rooms = new RegExp(`^dist/(${ROOMS.join("|")}|bundle)/.*\\.(js|d\\.ts|js\\.map)$`);
     const others = files.filter((path) => !rooms.test(path));
 
     expect(
