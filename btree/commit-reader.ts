@@ -1,9 +1,10 @@
-// Finds the newest commit in a file: the header slots that may be trusted, newest first, until one has its roots.
+// Finds the newest commit in a file: the header slots that may be trusted, newest first, until one is whole.
 
+import { crc32 } from "node:zlib";
 import { NO_BYTES } from "./bytes.js";
-import { saltSeed } from "./checksum.js";
+import { recordSeed, saltSeed } from "./checksum.js";
 import { BtreeError, corrupt } from "./errors.js";
-import { KIND_ROOTS } from "./format.js";
+import { KIND_ROOTS, TAIL_BYTES_MAX } from "./format.js";
 import { isSoftSlot, readSlots, trustedHeaders, type Header, type SlotContent } from "./header.js";
 import { NodeSource } from "./node-source.js";
 import { decodeRoots, type Roots } from "./roots-record.js";
@@ -44,6 +45,8 @@ export function readCommit(storage: StorageBackend, bootId: string, known = -1):
     };
     if (header.commit <= known) return { ...found, roots: NO_ROOTS };
     try {
+      // Who follows a writer sees all that it wrote before the header: no power was lost since.
+      if (known < 0) assertTail(storage, header);
       const source = new NodeSource(storage.path, storage, saltSeed(header.format.salt), undefined);
       const roots = decodeRoots(source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS));
       if (roots === undefined)
@@ -59,6 +62,28 @@ export function readCommit(storage: StorageBackend, bootId: string, known = -1):
     `${storage.path ?? "the store"} is no viewmill index file, or its header is damaged: rebuild it or restore a copy`,
     { file: storage.path },
   );
+}
+
+/** What is wrong with the records that were written together with the header. */
+export function tailFault(storage: StorageBackend, header: Header): string | undefined {
+  const { tail, fileLength } = header;
+  if (tail === undefined) return undefined;
+  const length = fileLength - tail.start;
+  if (!(length >= 0) || length > TAIL_BYTES_MAX)
+    return `a commit that wrote ${length} bytes at once`;
+  const bytes = storage.read(tail.start, length);
+  if (bytes.length < length) return `the file ends ${length - bytes.length} bytes too early`;
+  const seed = recordSeed(saltSeed(header.format.salt), tail.start);
+  if (crc32(bytes, seed) === tail.crc) return undefined;
+  return `the ${length} bytes that commit ${header.commit} wrote are not all there`;
+}
+
+function assertTail(storage: StorageBackend, header: Header): void {
+  const fault = tailFault(storage, header);
+  if (fault === undefined) return;
+  // A file that was cut off is damaged at its end, wherever the tail begins.
+  const cutOff = storage.size() < header.fileLength;
+  throw corrupt(storage.path, cutOff ? storage.size() : (header.tail?.start ?? 0), fault);
 }
 
 function slotsOf(storage: StorageBackend): SlotContent[] {

@@ -3,8 +3,8 @@
 /** First bytes of each header slot: "VIEWMILL" in ASCII. */
 export const MAGIC = Uint8Array.of(0x56, 0x49, 0x45, 0x57, 0x4d, 0x49, 0x4c, 0x4c);
 
-/** Version of the format this code writes; it reads this one and refuses newer ones. */
-export const FORMAT_VERSION = 1;
+/** Version of the format this code writes; it reads this one and older ones, and refuses newer ones. */
+export const FORMAT_VERSION = 2;
 
 /** Header slots A, B, C and D stand at 0, 4096, 8192 and 12288; records begin at 16384. */
 export const SLOT_BYTES = 4096;
@@ -25,11 +25,14 @@ export const KIND_LEAF = 1;
 export const KIND_INNER = 2;
 export const KIND_VALUE = 3;
 export const KIND_ROOTS = 4;
+export const KIND_BATCH = 5;
 
 /** Entries of one node: its count is a u16. */
 export const NODE_ENTRIES_MAX = 65_535;
 /** A key may have up to 64 MiB: the engine copies keys, and a node holds at least one. */
 export const KEY_BYTES_MAX = 64 * 1024 * 1024;
+/** A commit that appended no more than this writes records and header in one go; opening reads so much to check them. */
+export const TAIL_BYTES_MAX = 1024 * 1024;
 /** A payload's length is a u32; Node reads and writes at most 2 GiB - 1 in one call. */
 export const RECORD_BYTES_MAX = 0x7fff_ffff - FRAME_BYTES;
 /** Nodes above leaves: 2^16 children each would pass 2^53 rows long before. A larger height is damage. */

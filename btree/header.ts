@@ -3,7 +3,7 @@
 //
 //   0 magic (8) · 8 format version u32 · 12 crc u32 · 16 salt (16) · 32 commit number u64 · 40 roots record: offset u64 · 48 size u32
 //   52 slot number u32 · 56 file length u64 · 64 leaf bytes u32 · 68 inner bytes u32 · 72 value bytes max u32
-//   76 boot id: length u8, then at most 64 bytes · zeros up to 256
+//   76 boot id: length u8, then at most 64 bytes · 144 tail: start u64 · 152 checksum u32 · zeros up to 256
 //
 // The checksum covers bytes 16-255 and then 0-11, and starts from the checksum of the salt. All later versions keep the first
 // 16 bytes and this rule, so that a newer version can be told from damage.
@@ -40,6 +40,16 @@ export interface Header {
   readonly fileLength: number;
   readonly format: TreeFormat;
   readonly bootId: string;
+  /** Of the slot's format. */
+  readonly version: number;
+  /** What was written together with the slot and synced with it: only whole does the slot count. Undefined: it was synced before. */
+  readonly tail: Tail | undefined;
+}
+
+/** The bytes of the file from `start` to the header's file length. */
+export interface Tail {
+  readonly start: number;
+  readonly crc: number;
 }
 
 /** What a slot holds: a header, one of a newer version, nothing (never written), or something unusable. */
@@ -49,7 +59,7 @@ export function encodeSlot(header: Header): Bytes {
   const bytes = new Uint8Array(SLOT_BYTES);
   const view = new DataView(bytes.buffer);
   bytes.set(MAGIC);
-  view.setUint32(8, FORMAT_VERSION, true);
+  view.setUint32(8, header.version, true);
   bytes.set(header.format.salt, 16);
   view.setBigUint64(32, BigInt(header.commit), true);
   view.setBigUint64(40, BigInt(header.rootsOffset), true);
@@ -62,6 +72,10 @@ export function encodeSlot(header: Header): Bytes {
   const bootId = Buffer.from(header.bootId, "latin1").subarray(0, BOOT_ID_BYTES_MAX);
   bytes[76] = bootId.length;
   bytes.set(bootId, 77);
+  if (header.tail) {
+    view.setBigUint64(144, BigInt(header.tail.start), true);
+    view.setUint32(152, header.tail.crc, true);
+  }
   writeU32(bytes, 12, slotChecksum(bytes));
   return bytes;
 }
@@ -76,6 +90,7 @@ export function decodeSlot(bytes: Bytes, slot: number): SlotContent {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   // A slot copied to another's place is not what was written there.
   if (view.getUint32(52, true) !== slot) return "damaged";
+  const tailStart = version > 1 ? Number(view.getBigUint64(144, true)) : 0;
   const bootIdLength = Math.min(bytes[76] as number, BOOT_ID_BYTES_MAX);
   return {
     slot,
@@ -90,6 +105,8 @@ export function decodeSlot(bytes: Bytes, slot: number): SlotContent {
       valueBytesMax: view.getUint32(72, true),
     },
     bootId: Buffer.from(bytes.subarray(77, 77 + bootIdLength)).toString("latin1"),
+    version,
+    tail: tailStart === 0 ? undefined : { start: tailStart, crc: view.getUint32(152, true) },
   };
 }
 

@@ -1,8 +1,10 @@
 // Appends records to a file. Offsets are claimed from a counter that all writers of the file share, so that several threads
 // write at once; records are sealed (their checksum depends on their offset), gathered in one buffer and written in large pieces.
 
-import { sealRecord } from "./checksum.js";
+import { crc32 } from "node:zlib";
+import { recordSeed, sealRecord } from "./checksum.js";
 import { BtreeError } from "./errors.js";
+import type { Tail } from "./header.js";
 import type { StorageBackend } from "./storage.js";
 import type { Bytes } from "./types.js";
 
@@ -22,6 +24,8 @@ export interface RecordLogOptions {
   /** 0 claims exactly what a record needs; otherwise so much at a time, which keeps the records of one writer together. */
   readonly extentBytes: number;
   readonly bufferBytes: number;
+  /** How much `tail` may tell of. @defaultValue nothing */
+  readonly tailBytesMax?: number;
 }
 
 export class RecordLog implements NodeSink {
@@ -30,6 +34,7 @@ export class RecordLog implements NodeSink {
   readonly #seed: number;
   readonly #extentBytes: number;
   readonly #buffer: Bytes;
+  readonly #tailBytesMax: number;
   /** The gathered bytes belong at [#start, #start + #used). */
   #start = 0;
   #used = 0;
@@ -37,6 +42,8 @@ export class RecordLog implements NodeSink {
   #position = 0;
   #bytesWritten = 0;
   #failure: unknown;
+  /** What was written since `startTail`: undefined where it is not known, or too much. */
+  #tail: { readonly start: number; end: number; crc: number } | undefined;
 
   constructor(
     storage: StorageBackend,
@@ -49,6 +56,7 @@ export class RecordLog implements NodeSink {
     this.#seed = seed;
     this.#extentBytes = options.extentBytes;
     this.#buffer = new Uint8Array(options.bufferBytes);
+    this.#tailBytesMax = options.tailBytesMax ?? 0;
   }
 
   get bytesWritten(): number {
@@ -117,6 +125,23 @@ export class RecordLog implements NodeSink {
     this.#extentEnd = this.#position;
   }
 
+  /** From here on, at the end of what is claimed, `tail` tells what is written. Nothing must be gathered. */
+  startTail(): void {
+    const start = this.end;
+    if (this.#tailBytesMax > 0)
+      this.#tail = { start, end: start, crc: recordSeed(this.#seed, start) };
+  }
+
+  /**
+   * All that was written since `startTail`, when it is a single stretch up to the end of what is claimed, written through this log, and
+   * no longer than a commit's tail may be.
+   */
+  tail(): Tail | undefined {
+    const tail = this.#tail;
+    if (tail === undefined || tail.end !== this.end || this.#used > 0) return undefined;
+    return { start: tail.start, crc: tail.crc };
+  }
+
   /** Refuses everything from now on. */
   fail(cause: unknown): BtreeError {
     this.#failure ??= cause ?? new Error("unknown failure");
@@ -142,6 +167,13 @@ export class RecordLog implements NodeSink {
   }
 
   #write(offset: number, bytes: Bytes): void {
+    const tail = this.#tail;
+    if (tail) {
+      tail.crc = crc32(bytes, tail.crc);
+      tail.end += bytes.length;
+      if (offset + bytes.length !== tail.end || tail.end - tail.start > this.#tailBytesMax)
+        this.#tail = undefined;
+    }
     try {
       this.#storage.write(offset, bytes);
     } catch (cause) {

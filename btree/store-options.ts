@@ -8,6 +8,7 @@ import {
   NODE_BYTES_MAX,
   NODE_BYTES_MIN,
   SALT_BYTES,
+  TAIL_BYTES_MAX,
   type TreeFormat,
 } from "./format.js";
 import type { NodeCache } from "./node-cache.js";
@@ -20,6 +21,12 @@ export interface StoreOptions {
   readonly cache?: NodeCache;
   /** Names the present run of the machine. @defaultValue what the system says; for tests of restarts */
   readonly bootId?: string;
+  /**
+   * A synced commit that appended no more than so many bytes, 0 to 1 MiB, writes them and its header together and syncs once; opening
+   * reads them to see that all arrived. Others sync twice.
+   * @defaultValue 1 MiB
+   */
+  readonly oneSyncBytesMax?: number;
 }
 
 export interface CreateOptions extends StoreOptions {
@@ -72,6 +79,20 @@ export function formatOf(options: CreateOptions): TreeFormat {
   }
   const salt = saltBytes(options.salt ?? Uint8Array.from(randomBytes(SALT_BYTES)));
   return { salt, leafBytes, innerBytes, valueBytesMax };
+}
+
+/** @throws RangeError when the option is out of bounds */
+export function oneSyncBytes({ oneSyncBytesMax = TAIL_BYTES_MAX }: StoreOptions): number {
+  if (
+    !Number.isInteger(oneSyncBytesMax) ||
+    oneSyncBytesMax < 0 ||
+    oneSyncBytesMax > TAIL_BYTES_MAX
+  ) {
+    throw new RangeError(
+      `oneSyncBytesMax must be an integer from 0 to ${TAIL_BYTES_MAX}, not ${oneSyncBytesMax}`,
+    );
+  }
+  return oneSyncBytesMax;
 }
 
 function nodeBytes(option: string, bytes: number): number {

@@ -7,7 +7,7 @@ import { saltSeed } from "./checksum.js";
 import { readCommit } from "./commit-reader.js";
 import { BtreeError, invariant } from "./errors.js";
 import { FileStorage, syncFolderOf } from "./file-storage.js";
-import { DATA_START, SLOT_BYTES, type TreeFormat } from "./format.js";
+import { DATA_START, FORMAT_VERSION, SLOT_BYTES, type TreeFormat } from "./format.js";
 import { currentBootId, encodeSlot, isSoftSlot, otherSlot, type Header } from "./header.js";
 import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
@@ -17,6 +17,7 @@ import { RootsSnapshot, type Snapshot } from "./snapshot.js";
 import type { StorageBackend } from "./storage.js";
 import {
   formatOf,
+  oneSyncBytes,
   type CreateOptions,
   type OpenOptions,
   type StoreOptions,
@@ -89,6 +90,7 @@ export class Store {
     this.#log = new RecordLog(storage, next, seed, {
       extentBytes: 0,
       bufferBytes: mode === "write" ? LOG_BUFFER_BYTES : 0,
+      tailBytesMax: oneSyncBytes(options),
     });
     this.#source = new NodeSource(
       storage.path,
@@ -118,6 +120,8 @@ export class Store {
       fileLength: DATA_START,
       format,
       bootId: "",
+      version: FORMAT_VERSION,
+      tail: undefined,
     };
     const roots: Roots = { state: options.state, trees: new Map() };
     const store = new Store(storage, "write", options, header, roots, {
@@ -271,6 +275,9 @@ export class Store {
     const record = encodeRoots(roots);
     const rootsOffset = this.#log.append(record);
     this.#log.flush();
+    // Little was written, all of it here: then one sync does for records and header, and opening checks that both arrived.
+    const tail = sync ? this.#log.tail() : undefined;
+    if (sync) this.#log.startTail();
     const header: Header = {
       slot: otherSlot(sync ? this.#syncedSlot : this.#softSlot),
       commit: this.#header.commit + 1,
@@ -279,10 +286,12 @@ export class Store {
       fileLength: this.#log.end,
       format: this.#format,
       bootId: sync ? "" : this.#bootId,
+      version: FORMAT_VERSION,
+      tail,
     };
     try {
-      // The header must not be durable before what it points to.
-      if (sync) await this.#storage.sync();
+      // A header that cannot tell whether what it points to is there must not be durable before it.
+      if (sync && tail === undefined) await this.#storage.sync();
       this.#storage.write(header.slot * SLOT_BYTES, encodeSlot(header));
       if (sync) await this.#storage.sync();
     } catch (cause) {

@@ -7,6 +7,7 @@
 
 import { equalBytes } from "./bytes.js";
 import { recordFault, saltSeed } from "./checksum.js";
+import { tailFault } from "./commit-reader.js";
 import { BtreeError } from "./errors.js";
 import { FileStorage } from "./file-storage.js";
 import {
@@ -161,7 +162,10 @@ class StoreVerifier {
     }
     this.#noteSlots(slots, headers);
     const commits: Commit[] = [];
+    let opens = false;
     for (const header of headers) {
+      // Of commits that opening does not get to, the roots only.
+      opens ||= this.#tailIsWhole(header);
       const roots = this.#roots(header, fileBytes);
       if (roots) commits.push({ header, roots });
     }
@@ -236,6 +240,21 @@ class StoreVerifier {
     }
     if (fault !== undefined) this.#fault(offset, `${name}: ${fault}`);
     return roots;
+  }
+
+  #tailIsWhole(header: Header): boolean {
+    let fault: string | undefined;
+    try {
+      fault = tailFault(this.#storage, header);
+    } catch (cause) {
+      fault = messageOf(cause);
+    }
+    if (fault !== undefined)
+      this.#fault(
+        header.slot * SLOT_BYTES,
+        `${fault}: power was lost while it was written, or they are damaged; the store opens with the commit before`,
+      );
+    return fault === undefined;
   }
 
   async #verifyCommit({ header, roots }: Commit, extents: ExtentList): Promise<TreeReport[]> {

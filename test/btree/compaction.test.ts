@@ -275,7 +275,12 @@ describe("Compaction", () => {
 
   test("passes on damage of the old store instead of copying less", async () => {
     const storage = new MemoryStorage();
-    const source = await Store.create(storage, { ...small, state: bytesOf(""), reducers });
+    const source = await Store.create(storage, {
+      ...small,
+      state: bytesOf(""),
+      reducers,
+      oneSyncBytesMax: 0,
+    });
     await source.apply(new Map([["sums", sorted(puts(0, 400, "value"))]]), bytesOf(""));
     await source.commit({ sync: true });
     await source.close();

@@ -60,7 +60,7 @@ function ops(prefix: string, count: number): TreeOp[] {
   }));
 }
 
-async function openedStore(): Promise<{
+async function openedStore(oneSyncBytesMax?: number): Promise<{
   memory: MemoryStorage;
   storage: FailingStorage;
   store: Store;
@@ -73,6 +73,7 @@ async function openedStore(): Promise<{
     cache: new NodeCache(2000),
     leafBytes: 256,
     innerBytes: 256,
+    ...(oneSyncBytesMax === undefined ? {} : { oneSyncBytesMax }),
   });
   await store.apply(new Map([["t", ops("a", 200)]]), bytesOf("1"));
   await store.commit({ sync: true });
@@ -92,13 +93,14 @@ async function stateOnDisk(memory: MemoryStorage): Promise<string | undefined> {
 }
 
 describe.each([
-  ["a full disk while nodes are written", "write", "ENOSPC", 0],
-  ["a full disk while the header is written", "write", "ENOSPC", 1],
-  ["a failing disk at the first sync", "sync", "EIO", 0],
-  ["a failing disk at the second sync", "sync", "EIO", 1],
-] as const)("%s", (_name, operation, code, after) => {
+  ["a full disk while nodes are written", "write", "ENOSPC", 0, undefined],
+  ["a full disk while the header is written", "write", "ENOSPC", 1, undefined],
+  ["a failing disk at the only sync", "sync", "EIO", 0, undefined],
+  ["a failing disk at the first of two syncs", "sync", "EIO", 0, 0],
+  ["a failing disk at the second of two syncs", "sync", "EIO", 1, 0],
+] as const)("%s", (_name, operation, code, after, oneSyncBytesMax) => {
   test("breaks the store, and reopening finds a whole commit", async () => {
-    const { memory, storage, store } = await openedStore();
+    const { memory, storage, store } = await openedStore(oneSyncBytesMax);
     await store.apply(new Map([["t", ops("b", 5)]]), bytesOf("2"));
     await store.apply(
       new Map([["t", ops("b", 5).map(({ key }) => ({ key, value: undefined }))]]),

@@ -31,9 +31,14 @@ export interface Sound {
 }
 
 /** Two trees of some hundred bytes to kilobytes, with values out of line, after a few batches and commits. */
-export async function soundStore(entries: number): Promise<Sound> {
+export async function soundStore(entries: number, oneSyncBytesMax = 0): Promise<Sound> {
   const storage = new MemoryStorage();
-  const store = await Store.create(storage, { ...CREATE, state: bytesOf("first"), reducers });
+  const store = await Store.create(storage, {
+    ...CREATE,
+    state: bytesOf("first"),
+    reducers,
+    oneSyncBytesMax,
+  });
   const models = new Map([
     ["sums", new TreeModel()],
     ["counts", new TreeModel()],
@@ -85,7 +90,12 @@ export class TreeCrafter {
 
   static async begin(reducer: Reducer): Promise<TreeCrafter> {
     const storage = new MemoryStorage();
-    const store = await Store.create(storage, { ...CREATE, state: bytesOf(""), reducers });
+    const store = await Store.create(storage, {
+      ...CREATE,
+      state: bytesOf(""),
+      reducers,
+      oneSyncBytesMax: 0,
+    });
     return new TreeCrafter(storage, store, reducer);
   }
 

@@ -13,7 +13,7 @@ import {
   type VerifyReport,
 } from "../../btree/index.js";
 import { DATA_START, SLOT_BYTES } from "../../btree/format.js";
-import { readSlots } from "../../btree/header.js";
+import { readSlots, trustedHeaders } from "../../btree/header.js";
 import {
   bytesOf,
   countingReducer,
@@ -189,6 +189,24 @@ describe("damaged bytes", () => {
     expect(found).toBe(sound.liveBytes - DATA_START + older);
   });
 
+  test("in what a commit wrote before its only sync are found, and the commit before is opened", async () => {
+    const { storage } = await soundStore(24, 100_000);
+    const [newest] = trustedHeaders(readSlots(storage), "");
+    const start = newest?.tail?.start ?? 0;
+    expect(start).toBeGreaterThan(DATA_START);
+
+    for (let at = start; at < storage.size(); at++) {
+      const copy = damagedCopy(storage, (bytes) => {
+        bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
+      });
+      const report = await verifyStore(copy, { reducers });
+      expect(report.faults[0]?.what).toContain("the store opens with the commit before");
+      const store = await Store.open(copy, { mode: "read", reducers });
+      expect(store.fellBack).toBe(true);
+      await store.close();
+    }
+  });
+
   test("in a header slot are told as a note, for another slot is there", async () => {
     const { storage } = await soundStore(24);
     for (const slot of [0, 1]) {
@@ -232,7 +250,7 @@ describe("damaged bytes", () => {
   });
 
   test("of any kind and number are reported, never thrown", async () => {
-    const { storage } = await soundStore(60);
+    const { storage } = await soundStore(60, 100_000);
     const content = await contentOf(storage);
     const size = storage.size();
     await fc.assert(
