@@ -4,6 +4,7 @@
 //   0 magic (8) · 8 format version u32 · 12 crc u32 · 16 salt (16) · 32 commit number u64 · 40 roots record: offset u64 · 48 size u32
 //   52 slot number u32 · 56 file length u64 · 64 leaf bytes u32 · 68 inner bytes u32 · 72 value bytes max u32
 //   76 boot id: length u8, then at most 64 bytes · 144 tail: start u64 · 152 checksum u32 · zeros up to 256
+//   512 seal: checksum u32, written once the tail is known to be durable
 //
 // The checksum covers bytes 16-255 and then 0-11, and starts from the checksum of the salt. All later versions keep the first
 // 16 bytes and this rule, so that a newer version can be told from damage.
@@ -42,7 +43,7 @@ export interface Header {
   readonly bootId: string;
   /** Of the slot's format. */
   readonly version: number;
-  /** What was written together with the slot and synced with it: only whole does the slot count. Undefined: it was synced before. */
+  /** What was written together with the slot: only whole does the slot count. Undefined: it is known to have been synced. */
   readonly tail: Tail | undefined;
 }
 
@@ -50,6 +51,21 @@ export interface Header {
 export interface Tail {
   readonly start: number;
   readonly crc: number;
+}
+
+/** Where a slot's seal stands: in another sector than the header, whose bytes its writing must not touch. */
+export const SEAL_OFFSET = 512;
+
+/** What is written at `SEAL_OFFSET` of a slot once its commit is durable: opening then need not look at the tail. */
+export function encodeSeal(slot: Bytes): Bytes {
+  const seal = new Uint8Array(4);
+  writeU32(seal, 0, sealChecksum(slot));
+  return seal;
+}
+
+/** A seal is good for one header: its checksum goes on from that of the header. */
+function sealChecksum(slot: Bytes): number {
+  return crc32(slot.subarray(0, SLOT_USED_BYTES), readU32(slot, 12));
 }
 
 /** What a slot holds: a header, one of a newer version, nothing (never written), or something unusable. */
@@ -90,7 +106,8 @@ export function decodeSlot(bytes: Bytes, slot: number): SlotContent {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   // A slot copied to another's place is not what was written there.
   if (view.getUint32(52, true) !== slot) return "damaged";
-  const tailStart = version > 1 ? Number(view.getBigUint64(144, true)) : 0;
+  const sealed = readU32(bytes, SEAL_OFFSET) === sealChecksum(bytes);
+  const tailStart = version > 1 && !sealed ? Number(view.getBigUint64(144, true)) : 0;
   const bootIdLength = Math.min(bytes[76] as number, BOOT_ID_BYTES_MAX);
   return {
     slot,

@@ -148,6 +148,10 @@ export class RecordLog implements NodeSink {
     return this.#broken();
   }
 
+  get usable(): boolean {
+    return this.#failure === undefined;
+  }
+
   assertUsable(): void {
     if (this.#failure !== undefined) throw this.#broken();
   }

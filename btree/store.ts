@@ -8,7 +8,15 @@ import { readCommit } from "./commit-reader.js";
 import { BtreeError, invariant } from "./errors.js";
 import { FileStorage, syncFolderOf } from "./file-storage.js";
 import { DATA_START, FORMAT_VERSION, SLOT_BYTES, type TreeFormat } from "./format.js";
-import { currentBootId, encodeSlot, isSoftSlot, otherSlot, type Header } from "./header.js";
+import {
+  currentBootId,
+  encodeSeal,
+  encodeSlot,
+  isSoftSlot,
+  otherSlot,
+  SEAL_OFFSET,
+  type Header,
+} from "./header.js";
 import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
@@ -393,8 +401,23 @@ export class Store {
     if (!this.#open) return;
     this.#open = false;
     await this.#committing;
+    this.#seal();
     this.#source.close();
     this.#storage.close();
+  }
+
+  /**
+   * Notes that the last commit is durable, tail and all: from now on damage of it is damage, not a commit that was cut short. Not synced;
+   * without it opening reads the tail.
+   */
+  #seal(): void {
+    const header = this.#header;
+    if (this.#mode === "read" || header.tail === undefined || !this.#log.usable) return;
+    try {
+      this.#storage.write(header.slot * SLOT_BYTES + SEAL_OFFSET, encodeSeal(encodeSlot(header)));
+    } catch {
+      // The commit is there all the same.
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

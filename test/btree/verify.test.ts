@@ -13,7 +13,7 @@ import {
   type VerifyReport,
 } from "../../btree/index.js";
 import { DATA_START, SLOT_BYTES } from "../../btree/format.js";
-import { readSlots, trustedHeaders } from "../../btree/header.js";
+import { readSlots, SEAL_OFFSET, trustedHeaders } from "../../btree/header.js";
 import {
   bytesOf,
   countingReducer,
@@ -190,7 +190,12 @@ describe("damaged bytes", () => {
   });
 
   test("in what a commit wrote before its only sync are found, and the commit before is opened", async () => {
-    const { storage } = await soundStore(24, 100_000);
+    const { storage: closed } = await soundStore(24, 100_000);
+    // As a process leaves it that was killed.
+    const storage = damagedCopy(closed, (bytes) => {
+      for (const slot of [0, 1])
+        bytes.fill(0, slot * SLOT_BYTES + SEAL_OFFSET, (slot + 1) * SLOT_BYTES);
+    });
     const [newest] = trustedHeaders(readSlots(storage), "");
     const start = newest?.tail?.start ?? 0;
     expect(start).toBeGreaterThan(DATA_START);
@@ -205,6 +210,21 @@ describe("damaged bytes", () => {
       expect(store.fellBack).toBe(true);
       await store.close();
     }
+  });
+
+  test("in a closed file are faults of their nodes, also where its last commit was one sync", async () => {
+    const { storage } = await soundStore(24, 100_000);
+    const [newest] = trustedHeaders(readSlots(storage), "");
+    expect(newest?.tail).toBeUndefined();
+
+    const copy = damagedCopy(storage, (bytes) => {
+      const at = (newest?.rootsOffset ?? 0) - 3;
+      bytes[at] = (bytes[at] as number) ^ 1;
+    });
+
+    const report = await verifyStore(copy, { reducers });
+    expect(report.faults).toMatchObject([{ what: "checksum mismatch" }]);
+    expect(report.commit).toBe(newest?.commit);
   });
 
   test("in a header slot are told as a note, for another slot is there", async () => {
