@@ -9,16 +9,23 @@
 import { compareBytes, NO_BYTES, separator, writeVarint } from "./bytes.js";
 import { frameRecord, saltSeed } from "./checksum.js";
 import { BtreeError, invariant } from "./errors.js";
-import { FRAME_BYTES, KIND_VALUE, RECORD_BYTES_MAX, type TreeFormat } from "./format.js";
+import {
+  FRAME_BYTES,
+  KEY_BYTES_MAX,
+  KIND_VALUE,
+  RECORD_BYTES_MAX,
+  type TreeFormat,
+} from "./format.js";
 import { decodeInner, type ChildRef, type InnerNode } from "./inner-node.js";
 import { InnerWriter } from "./inner-writer.js";
-import { decodeLeaf } from "./leaf-node.js";
+import { TABLE_STRIDE } from "./key-table.js";
+import { decodeLeaf, type LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
 import { LeafWriter } from "./leaf-writer.js";
 import { NodeSource } from "./node-source.js";
 import type { NodeSink } from "./record-log.js";
 import { ReductionQueue } from "./reductions.js";
-import type { Bytes, Reducer, TreeRoot } from "./types.js";
+import type { Bytes, MergedEntry, Reducer, TreeRoot } from "./types.js";
 
 /** A partition of at most so many leaves gets no inner node of its own. */
 const BARE_LEAVES_MAX = 16;
@@ -46,6 +53,8 @@ export class TreeBuilder {
   readonly #leafBytes: number;
   readonly #valueBytesMax: number;
   readonly #pointer = new Uint8Array(24);
+  /** Memory of leaves whose reductions have come. */
+  readonly #copies: LeafCopy[] = [];
   /** Leaves in order, from #head on without a place in a parent yet. */
   #leaves: ChildRef[] = [];
   #low: Bytes = NO_BYTES;
@@ -98,6 +107,25 @@ export class TreeBuilder {
       shared = 0;
     }
     leaf.put(shared, kb, ks, ke, vb, vs, ve, pointer);
+    this.#leafRows += rows;
+    this.#entries++;
+  }
+
+  /**
+   * Adds an entry of a merge, whose key is greater than the last one's and shares exactly `shared` bytes with it: 0 for the first, -1
+   * when that is not known.
+   */
+  addSuccessor(entry: MergedEntry, shared: number): void {
+    const { keyLength, buffer, valueStart, valueEnd } = entry;
+    const valueLength = valueEnd - valueStart;
+    const plain = shared >= 0 && valueLength <= this.#valueBytesMax && keyLength <= KEY_BYTES_MAX;
+    if (!plain || this.#entries === 0) {
+      this.add(entry.key, 0, keyLength, buffer, valueStart, valueEnd);
+      return;
+    }
+    const rows = this.#reducer.count(buffer, valueStart, valueEnd);
+    if (this.#overflows(keyLength - shared, valueLength)) this.#endLeaf(entry.key, 0, shared);
+    this.#leaf.putSuccessor(shared, entry);
     this.#leafRows += rows;
     this.#entries++;
   }
@@ -163,11 +191,15 @@ export class TreeBuilder {
     };
     const count = leaf.count;
     // Reductions are asked for later, with those of other leaves: the content must outlive the writer's buffer.
-    this.#queue.addLeaf(ref, () => {
-      const node = decodeLeaf(record.slice(), size, count);
-      invariant(node !== undefined, "a leaf just written cannot be read");
-      return new NodeSlice(this.#source, node, 0, count);
-    });
+    if (this.#queue.wantsLeaves) {
+      const copy = this.#copies.pop() ?? new LeafCopy();
+      const node = copy.take(record, count);
+      this.#queue.addLeaf(
+        ref,
+        () => new NodeSlice(this.#source, node, 0, count),
+        () => this.#copies.push(copy),
+      );
+    } else this.#queue.addLeaf(ref);
     this.#leaves.push(ref);
     this.#rows += this.#leafRows;
     this.#leafRows = 0;
@@ -187,6 +219,24 @@ export class TreeBuilder {
       done++;
     }
     if (done > 0) this.#leaves = this.#leaves.slice(done);
+  }
+}
+
+/** Memory for a leaf that waits for its reduction, used again: thousands of short-lived buffers are dear to the collector. */
+class LeafCopy {
+  #bytes: Bytes = NO_BYTES;
+  #table = new Uint16Array(0);
+
+  take(record: Bytes, count: number): LeafNode {
+    const { length } = record;
+    if (length > this.#bytes.length || this.#bytes.length > 4 * length)
+      this.#bytes = new Uint8Array(length);
+    if (count * TABLE_STRIDE > this.#table.length)
+      this.#table = new Uint16Array(count * TABLE_STRIDE * 2);
+    this.#bytes.set(record);
+    const node = decodeLeaf(this.#bytes, length, count, this.#table);
+    invariant(node !== undefined, "a leaf just written cannot be read");
+    return node;
   }
 }
 

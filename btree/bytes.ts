@@ -62,6 +62,48 @@ export function copyBytes(src: Bytes, start: number, end: number, dst: Bytes, at
   }
 }
 
+/**
+ * Copies src[start, end) to dst[at, …), four bytes at a time: for the short strings of hot loops, where it takes a third of what a loop over
+ * bytes does. Up to three bytes behind the copy are overwritten, so whoever fills a buffer front to back uses it and keeps so much room.
+ */
+export function copyWords(
+  src: DataView,
+  start: number,
+  end: number,
+  dst: DataView,
+  at: number,
+): void {
+  if (end - start > WORDS_BYTES_MAX || end + WORD_SLACK > src.byteLength)
+    copyWhole(src, start, end, dst, at);
+  else for (; start < end; start += 4, at += 4) dst.setInt32(at, src.getInt32(start, true), true);
+}
+
+function copyWhole(src: DataView, start: number, end: number, dst: DataView, at: number): void {
+  const to = new Uint8Array(dst.buffer, dst.byteOffset, dst.byteLength);
+  to.set(new Uint8Array(src.buffer, src.byteOffset + start, end - start), at);
+}
+
+/** Room that `copyWords` needs behind a copy. */
+export const WORD_SLACK = 3;
+/** Longer copies are native. */
+const WORDS_BYTES_MAX = 256;
+
+/** How many bytes from `a` and from `b` on are equal, at most `limit`. */
+export function sharedWords(words: DataView, a: number, b: number, limit: number): number {
+  let n = 0;
+  for (; n + 4 <= limit; n += 4) {
+    const difference = words.getInt32(a + n, true) ^ words.getInt32(b + n, true);
+    // The lowest bit that differs is in the first byte that does.
+    if (difference !== 0) return n + ((31 - Math.clz32(difference & -difference)) >>> 3);
+  }
+  while (n < limit && words.getUint8(a + n) === words.getUint8(b + n)) n++;
+  return n;
+}
+
+export function viewOf(bytes: Bytes): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
 export function varintLength(value: number): number {
   let n = 1;
   while (value >= 0x80) {

@@ -3,6 +3,7 @@
 export { CANCEL, FAN_IN_MAX } from "./runs/format.js";
 export { EntryBatch, type RawEntries } from "./runs/entry-batch.js";
 export {
+  appendSegment,
   type CombinedValue,
   encodeSegment,
   type EncodeSegmentOptions,
@@ -15,11 +16,13 @@ export { splitters } from "./runs/splitters.js";
 
 export type {
   Bytes,
+  ByteSpan,
   CacheStats,
   Entry,
   GroupParts,
   KeyRange,
   LeafSlice,
+  MergedEntry,
   RangeParts,
   Reducer,
   TreeOp,

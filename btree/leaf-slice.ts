@@ -2,7 +2,7 @@
 
 import type { LeafNode } from "./leaf-node.js";
 import type { NodeSource } from "./node-source.js";
-import type { Bytes, LeafSlice } from "./types.js";
+import type { Bytes, ByteSpan, LeafSlice } from "./types.js";
 
 export class NodeSlice implements LeafSlice {
   readonly length: number;
@@ -10,6 +10,7 @@ export class NodeSlice implements LeafSlice {
   readonly #source: NodeSource;
   readonly #from: number;
   readonly #reverse: boolean;
+  readonly #span: { bytes: Bytes; start: number; end: number };
   #lastIndex = -2;
   #lastKey: Bytes | undefined;
 
@@ -19,6 +20,7 @@ export class NodeSlice implements LeafSlice {
     this.#from = from;
     this.length = to - from;
     this.#reverse = reverse;
+    this.#span = { bytes: leaf.bytes, start: 0, end: 0 };
   }
 
   key(i: number): Bytes {
@@ -36,6 +38,22 @@ export class NodeSlice implements LeafSlice {
 
   value(i: number): Bytes {
     return this.#source.valueOf(this.#leaf, this.#at(i));
+  }
+
+  span(i: number): ByteSpan {
+    const at = this.#at(i);
+    const span = this.#span;
+    const leaf = this.#leaf;
+    if (leaf.isPointer(at)) {
+      span.bytes = this.#source.valueOf(leaf, at);
+      span.start = 0;
+      span.end = span.bytes.length;
+    } else {
+      span.bytes = leaf.bytes;
+      span.start = leaf.valueStart(at);
+      span.end = leaf.valueEnd(at);
+    }
+    return span;
   }
 
   #at(i: number): number {

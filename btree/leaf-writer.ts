@@ -1,7 +1,7 @@
 // Encodes one leaf after the other: entries come in key order, one by one or as a range of an existing leaf, whose bytes are
 // copied whole but for the first two entries. See leaf-node.ts for the encoding.
 
-import { copyBytes, writeVarint } from "./bytes.js";
+import { copyBytes, copyWords, viewOf, WORD_SLACK, writeVarint } from "./bytes.js";
 import { frameRecord } from "./checksum.js";
 import { BtreeError, invariant } from "./errors.js";
 import { FRAME_BYTES, KEY_BYTES_MAX, KIND_LEAF, LEAF_START, NODE_ENTRIES_MAX } from "./format.js";
@@ -10,25 +10,30 @@ import {
   HEADER_SAME_SHARED,
   HEADER_SAME_VALUE,
   HEADER_SUFFIX_LONG,
+  decodeLeaf,
   type LeafNode,
 } from "./leaf-node.js";
-import type { Bytes } from "./types.js";
+import type { Bytes, MergedEntry } from "./types.js";
 
-/** Header and three varints of at most 5 bytes. */
-const ENTRY_OVERHEAD_MAX = 16;
+/** Header, three varints of at most 5 bytes, and what a copy by words may write beyond its end. */
+const ENTRY_OVERHEAD_MAX = 16 + WORD_SLACK;
+
+const UNKNOWN = -2;
 
 export class LeafWriter {
   bytes: Bytes;
+  #words: DataView;
   used = LEAF_START;
   count = 0;
   #last: Bytes = new Uint8Array(256);
-  /** -1 before the first key of all. */
+  /** -1 before the first key of all; UNKNOWN after `putSuccessor`, until it is needed. */
   #lastLength = -1;
   #lastShared = 0;
   #lastValueLength = 0;
 
   constructor(capacity: number) {
     this.bytes = new Uint8Array(capacity);
+    this.#words = viewOf(this.bytes);
   }
 
   /** Begins the next leaf. The last key is kept, for order and separator. */
@@ -47,6 +52,7 @@ export class LeafWriter {
 
   /** A view of the last key that was written. */
   get lastKey(): Bytes {
+    if (this.#lastLength === UNKNOWN) this.#restoreLast();
     return this.#last.subarray(0, Math.max(0, this.#lastLength));
   }
 
@@ -55,6 +61,7 @@ export class LeafWriter {
    * @throws BtreeError BTREE_KEY_ORDER when it is not greater.
    */
   sharedWithLast(kb: Bytes, ks: number, ke: number): number {
+    if (this.#lastLength === UNKNOWN) this.#restoreLast();
     const last = this.#last;
     const lastLength = this.#lastLength;
     const keyLength = ke - ks;
@@ -95,6 +102,28 @@ export class LeafWriter {
       last.set(kb.subarray(ks + shared, end), shared);
     }
     this.#lastLength = keyLength;
+  }
+
+  /**
+   * Writes an entry of a merge, whose key shares exactly `shared` bytes with the last one and is greater, as the merge knows. Mostly the
+   * rest of the key and the value are one piece of the entry's buffer and are copied as such; the key is neither looked at nor kept.
+   */
+  putSuccessor(shared: number, entry: MergedEntry): void {
+    const { keyLength, valueStart, valueEnd } = entry;
+    const from = this.count === 0 ? 0 : shared;
+    const suffix = keyLength - from;
+    const pos = this.#putHeader(from, suffix, valueEnd - valueStart, false);
+    const valueAt = pos + suffix;
+    const end = valueAt + valueEnd - valueStart;
+    if (from >= entry.suffixFrom) {
+      copyWords(entry.bufferWords, valueStart - suffix, valueEnd, this.#words, pos);
+    } else {
+      copyWords(entry.keyWords, from, keyLength, this.#words, pos);
+      copyWords(entry.bufferWords, valueStart, valueEnd, this.#words, valueAt);
+    }
+    this.used = end;
+    this.count++;
+    this.#lastLength = UNKNOWN;
   }
 
   /** Writes the entries [from, to) of a leaf. */
@@ -159,8 +188,17 @@ export class LeafWriter {
     ve: number,
     pointer: boolean,
   ): void {
-    const suffix = se - ss;
-    const valueLength = ve - vs;
+    let pos = this.#putHeader(shared, se - ss, ve - vs, pointer);
+    const { bytes } = this;
+    copyBytes(kb, ss, se, bytes, pos);
+    pos += se - ss;
+    copyBytes(vb, vs, ve, bytes, pos);
+    this.used = pos + ve - vs;
+    this.count++;
+  }
+
+  /** Makes room for an entry and writes all but its bytes; returns where these belong. */
+  #putHeader(shared: number, suffix: number, valueLength: number, pointer: boolean): number {
     if (this.used + suffix + valueLength + ENTRY_OVERHEAD_MAX > this.bytes.length) {
       this.#ensure(suffix + valueLength + ENTRY_OVERHEAD_MAX);
     }
@@ -185,18 +223,17 @@ export class LeafWriter {
       if (valueLength < 0x80) bytes[pos++] = valueLength;
       else pos = writeVarint(bytes, pos, valueLength);
     }
-    if (suffix < 48) for (let i = ss; i < se; i++) bytes[pos++] = kb[i] as number;
-    else {
-      bytes.set(kb.subarray(ss, se), pos);
-      pos += suffix;
-    }
-    if (valueLength < 48) for (let i = vs; i < ve; i++) bytes[pos++] = vb[i] as number;
-    else {
-      bytes.set(vb.subarray(vs, ve), pos);
-      pos += valueLength;
-    }
-    this.used = pos;
-    this.count++;
+    return pos;
+  }
+
+  /** Finds the last key in the leaf under way. */
+  #restoreLast(): void {
+    const leaf = decodeLeaf(this.bytes, this.used, this.count);
+    invariant(leaf !== undefined && leaf.count > 0, "the last key of a leaf is asked for too late");
+    const length = leaf.keys.keyLength(leaf.count - 1);
+    this.#growLast(length);
+    leaf.keys.keyInto(leaf.count - 1, this.#last);
+    this.#lastLength = length;
   }
 
   #ensure(more: number): void {
@@ -204,6 +241,7 @@ export class LeafWriter {
     const grown = new Uint8Array(Math.max(this.used + more, this.bytes.length * 2));
     grown.set(this.bytes.subarray(0, this.used));
     this.bytes = grown;
+    this.#words = viewOf(grown);
   }
 
   #growLast(length: number): void {

@@ -15,6 +15,7 @@ export class ReductionQueue {
   readonly #reducer: Reducer;
   #leafRefs: ChildRef[] = [];
   #leaves: LeafSlice[] = [];
+  #releases: (() => void)[] = [];
   #innerRefs: ChildRef[] = [];
   #groups: Bytes[][] = [];
   readonly #pending = new Set<Promise<void>>();
@@ -34,13 +35,18 @@ export class ReductionQueue {
     return this.#pending.size >= WINDOW_CALLS;
   }
 
-  addLeaf(ref: ChildRef, slice: () => LeafSlice): void {
-    if (this.#reducer.reduce === undefined) {
+  /**
+   * @param slice - the leaf's content, asked for only if the tree keeps reductions.
+   * @param release - called when nothing needs the content any more.
+   */
+  addLeaf(ref: ChildRef, slice?: () => LeafSlice, release?: () => void): void {
+    if (this.#reducer.reduce === undefined || slice === undefined) {
       ref.reduction = NO_BYTES;
       return;
     }
     this.#leafRefs.push(ref);
     this.#leaves.push(slice());
+    if (release) this.#releases.push(release);
     if (this.#leaves.length >= BATCH_NODES) this.#sendLeaves();
   }
 
@@ -76,9 +82,11 @@ export class ReductionQueue {
   #sendLeaves(): void {
     const refs = this.#leafRefs;
     const leaves = this.#leaves;
+    const releases = this.#releases;
     this.#leafRefs = [];
     this.#leaves = [];
-    this.#take(refs, this.#reducer.reduce?.(leaves));
+    this.#releases = [];
+    this.#take(refs, this.#reducer.reduce?.(leaves), releases);
   }
 
   #sendGroups(): void {
@@ -89,15 +97,21 @@ export class ReductionQueue {
     this.#take(refs, this.#reducer.rereduce?.(groups));
   }
 
-  #take(refs: readonly ChildRef[], answer: Bytes[] | Promise<Bytes[]> | undefined): void {
+  #take(
+    refs: readonly ChildRef[],
+    answer: Bytes[] | Promise<Bytes[]> | undefined,
+    releases: readonly (() => void)[] = [],
+  ): void {
     invariant(answer !== undefined, "a reducer has reduce without rereduce");
     if (Array.isArray(answer)) {
       assign(refs, answer);
+      for (const release of releases) release();
       return;
     }
     const pending = answer
       .then((reductions) => {
         assign(refs, reductions);
+        for (const release of releases) release();
       })
       .catch((error: unknown) => {
         this.#failed = true;

@@ -15,6 +15,22 @@ export interface Entry {
   readonly value: Bytes;
 }
 
+/** An entry of a merge where it lies, for who copies it with as little work as can be. Valid until the merge goes on. */
+export interface MergedEntry {
+  /** The key is key[0, keyLength). */
+  readonly key: Uint8Array;
+  readonly keyWords: DataView;
+  readonly keyLength: number;
+  /** The value is buffer[valueStart, valueEnd). */
+  readonly buffer: Uint8Array;
+  readonly bufferWords: DataView;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+  /** From here on the key's bytes also stand in the buffer, right before the value. */
+  readonly suffixFrom: number;
+  readonly ordinal: number;
+}
+
 /** Some consecutive entries of one leaf, decoded on demand. */
 export interface LeafSlice {
   readonly length: number;
@@ -22,6 +38,15 @@ export interface LeafSlice {
   key(i: number): Bytes;
   /** The i-th value: a view, or for a value kept out of line a buffer read from its record. */
   value(i: number): Bytes;
+  /** Where the i-th value lies, for loops that look at each one: the same object at every call. */
+  span(i: number): ByteSpan;
+}
+
+/** bytes[start, end). */
+export interface ByteSpan {
+  readonly bytes: Bytes;
+  readonly start: number;
+  readonly end: number;
 }
 
 /**
@@ -32,7 +57,10 @@ export interface LeafSlice {
 export interface Reducer {
   /** Rows the entry counts for: a view entry that holds several values counts for each. Cheap and pure. */
   count(bytes: Bytes, valueStart: number, valueEnd: number): number;
-  /** One reduction for each slice of leaf entries. Absent when only counts are kept. */
+  /**
+   * One reduction for each slice of leaf entries. Absent when only counts are kept.
+   * Slices and what they give are valid until it returns, or its promise settles.
+   */
   reduce?(leaves: readonly LeafSlice[]): Bytes[] | Promise<Bytes[]>;
   /** One reduction for each group of child reductions. Present exactly when `reduce` is. */
   rereduce?(groups: readonly (readonly Bytes[])[]): Bytes[] | Promise<Bytes[]>;

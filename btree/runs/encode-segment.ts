@@ -1,9 +1,12 @@
 // A sorted batch as one segment, in one pass: entries that share key and ordinal are combined by the owner, entries that share the
 // key alone are all kept, highest ordinal first, since only the merge knows which of them counts.
 
+import { sharedWords, viewOf } from "../bytes.js";
 import type { EntryBatch } from "./entry-batch.js";
 import { CANCEL } from "./format.js";
+import type { RunFile } from "./run-file.js";
 import { SegmentEncoder } from "./segment-encoder.js";
+import type { SegmentRef } from "./segment-index.js";
 
 /** A value that `combine` made: bytes[start, end), read before the next call. */
 export interface CombinedValue {
@@ -35,19 +38,35 @@ let spare: Uint8Array = new Uint8Array(64 * 1024);
 
 /** The sorted batch as one segment, ready for `RunFile.append`. The batch stays as it is. */
 export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions): Uint8Array {
+  return withSegment(batch, options, (segment) => segment.slice());
+}
+
+/**
+ * Appends the sorted batch to a run file as one segment.
+ *
+ * @throws BtreeError BTREE_IO when the disk refuses.
+ */
+export function appendSegment(
+  run: RunFile,
+  batch: EntryBatch,
+  options?: EncodeSegmentOptions,
+): SegmentRef {
+  return withSegment(batch, options, (segment) => run.append(segment));
+}
+
+/** The segment is valid until `take` returns: its memory serves the next one too. */
+function withSegment<T>(
+  batch: EntryBatch,
+  options: EncodeSegmentOptions | undefined,
+  take: (segment: Uint8Array) => T,
+): T {
   const n = batch.length;
-  let ordinalMin = n === 0 ? 0 : Infinity;
-  let ordinalMax = 0;
-  for (let i = 0; i < n; i++) {
-    const ordinal = batch.ordinal(i);
-    if (ordinal < ordinalMin) ordinalMin = ordinal;
-    if (ordinal > ordinalMax) ordinalMax = ordinal;
-  }
+  const [ordinalMin, ordinalMax] = batch.ordinalRange();
   // Taken, not shared: `combine` might encode a segment of its own.
   const scratch = spare;
   spare = new Uint8Array(0);
   const encoder = new SegmentEncoder(ordinalMin, ordinalMax, scratch, options?.blockBytes);
-  const bytes = batch.bytes;
+  const { words } = batch;
   let shared = 0;
   let i = 0;
   while (i < n) {
@@ -56,19 +75,20 @@ export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions)
     let end = i + 1;
     let sharedNext = 0;
     while (end < n) {
-      sharedNext = sharedBytes(bytes, keyStart, keyEnd, batch.keyStart(end), batch.keyEnd(end));
-      if (sharedNext < keyEnd - keyStart || batch.keyEnd(end) - batch.keyStart(end) > sharedNext) {
-        break;
-      }
+      const nextStart = batch.keyStart(end);
+      const nextLength = batch.keyEnd(end) - nextStart;
+      const length = keyEnd - keyStart;
+      sharedNext = sharedWords(words, keyStart, nextStart, Math.min(length, nextLength));
+      if (sharedNext < length || sharedNext < nextLength) break;
       end++;
     }
     if (end === i + 1) {
       encoder.add(
-        bytes,
+        words,
         keyStart,
         keyEnd,
         shared,
-        bytes,
+        words,
         batch.valueStart(i),
         batch.valueEnd(i),
         batch.ordinal(i),
@@ -80,9 +100,9 @@ export function encodeSegment(batch: EntryBatch, options?: EncodeSegmentOptions)
     shared = sharedNext;
     i = end;
   }
-  const segment = encoder.finish();
+  const taken = take(encoder.finish());
   if (encoder.scratch.length <= SPARE_BYTES_MAX) spare = encoder.scratch;
-  return segment;
+  return taken;
 }
 
 /** Entries [start, end) have one key. */
@@ -94,12 +114,12 @@ function addEqualKeys(
   shared: number,
   options: EncodeSegmentOptions | undefined,
 ): void {
-  const { bytes } = batch;
+  const { words } = batch;
   const keyStart = batch.keyStart(start);
   const keyEnd = batch.keyEnd(start);
   let prefix = shared;
-  const add = (vb: Uint8Array, vs: number, ve: number, ordinal: number, flags: number): void => {
-    encoder.add(bytes, keyStart, keyEnd, prefix, vb, vs, ve, ordinal, flags);
+  const add = (value: DataView, vs: number, ve: number, ordinal: number, flags: number): void => {
+    encoder.add(words, keyStart, keyEnd, prefix, value, vs, ve, ordinal, flags);
     prefix = keyEnd - keyStart;
   };
   let groupEnd = end;
@@ -116,32 +136,15 @@ function addEqualKeys(
     let first = rows;
     while (first > start && batch.ordinal(first - 1) === ordinal) first--;
     // Cancels come first in the batch and in the file; one says as much as several.
-    if (first < rows) add(bytes, 0, 0, ordinal, CANCEL);
+    if (first < rows) add(words, 0, 0, ordinal, CANCEL);
     if (groupEnd - rows > 1 && options?.combine) {
       const value = options.combine(batch, rows, groupEnd - 1);
-      add(value.bytes, value.start, value.end, ordinal, 0);
+      add(viewOf(value.bytes), value.start, value.end, ordinal, 0);
     } else {
       for (let i = groupEnd - 1; i >= rows; i--) {
-        add(bytes, batch.valueStart(i), batch.valueEnd(i), ordinal, 0);
+        add(words, batch.valueStart(i), batch.valueEnd(i), ordinal, 0);
       }
     }
     groupEnd = first;
   }
-}
-
-function sharedBytes(
-  bytes: Uint8Array,
-  aStart: number,
-  aEnd: number,
-  bStart: number,
-  bEnd: number,
-): number {
-  const stop = aStart + Math.min(aEnd - aStart, bEnd - bStart);
-  let a = aStart;
-  let b = bStart;
-  while (a < stop && bytes[a] === bytes[b]) {
-    a++;
-    b++;
-  }
-  return a - aStart;
 }

@@ -1,6 +1,7 @@
 // The arena in which a worker collects entries until a chunk is done: bytes of all keys and values in one buffer, their places in
 // typed arrays. Nothing is allocated per entry; clear() keeps the memory for the next chunk.
 
+import { viewOf } from "../bytes.js";
 import { RadixSorter } from "./radix-sort.js";
 
 const ARENA_BYTES_MAX = 0xffff_ffff;
@@ -33,6 +34,7 @@ export interface RawEntries {
 export class EntryBatch {
   /** The arena. Replaced by a larger one in `ensure()`: do not keep it across calls. */
   bytes: Uint8Array;
+  #words: DataView;
   /** Bytes of the arena in use. */
   used = 0;
 
@@ -49,6 +51,7 @@ export class EntryBatch {
    */
   constructor(bytes = 64 * 1024) {
     this.bytes = new Uint8Array(bytes);
+    this.#words = viewOf(this.bytes);
     this.#spans = new Uint32Array(ENTRIES_MIN * 4);
     this.#ordinals = new Float64Array(ENTRIES_MIN);
     this.#flags = new Uint8Array(ENTRIES_MIN);
@@ -58,6 +61,25 @@ export class EntryBatch {
   /** Entries pushed since the last `clear()`. */
   get length(): number {
     return this.#length;
+  }
+
+  /** The arena, to be read by words. */
+  get words(): DataView {
+    if (this.#words.buffer !== this.bytes.buffer) this.#words = viewOf(this.bytes);
+    return this.#words;
+  }
+
+  /** Lowest and highest ordinal: [0, 0] of no entries. */
+  ordinalRange(): readonly [number, number] {
+    const ordinals = this.#ordinals;
+    let low = this.#length === 0 ? 0 : Infinity;
+    let high = 0;
+    for (let i = 0; i < this.#length; i++) {
+      const ordinal = ordinals[i] as number;
+      if (ordinal < low) low = ordinal;
+      if (ordinal > high) high = ordinal;
+    }
+    return [low, high];
   }
 
   /** Bytes this batch holds on to, bookkeeping included: what a memory bound should count. */

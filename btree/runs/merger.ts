@@ -7,13 +7,13 @@
 // 4. With a base tree, its entries are laid beneath: each stays unless a segment has its key.
 
 import { dirname } from "node:path";
-import type { TreeReader } from "../types.js";
+import type { MergedEntry, TreeReader } from "../types.js";
 import { BASE_ORDINAL, BaseCursor } from "./base-cursor.js";
 import { FAN_IN_MAX } from "./format.js";
 import type { LoserTree } from "./loser-tree.js";
 import { openTree, reduceFanIn } from "./pre-merge.js";
 import { RunReaders } from "./run-readers.js";
-import { EXHAUSTED, type SegmentCursor } from "./segment-cursor.js";
+import { EXHAUSTED, offsetOf, type SegmentCursor } from "./segment-cursor.js";
 import { SegmentIndex, type SegmentRef } from "./segment-index.js";
 
 /** Takes one entry: key = keyBytes[keyStart, keyEnd), value likewise; copy what is to be kept. */
@@ -52,6 +52,11 @@ export interface MergeOptions {
    * @defaultValue the folder of the first segment
    */
   readonly tempDirectory?: string;
+  /**
+   * Takes the entries instead of the sink, unless there is a base tree, and is told how many bytes the key shares with the last one that
+   * was handed over: 0 for the first, -1 in the rare case that the merge does not know.
+   */
+  readonly onSuccessor?: ((entry: MergedEntry, shared: number) => void) | undefined;
   /** Entries that lost against a higher ordinal of their key or were cancelled. Cancels themselves are not reported. */
   readonly onSuperseded?: EntrySink;
   /**
@@ -60,6 +65,9 @@ export interface MergeOptions {
    */
   readonly base?: TreeReader | undefined;
 }
+
+/** More than any key shares. */
+const ALL_SHARED = 0x7fff_ffff;
 
 const BUFFER_BYTES_DEFAULT = 32 * 1024 * 1024;
 
@@ -76,10 +84,13 @@ export class Merger {
   readonly #refs: readonly SegmentRef[];
   readonly #options: MergeOptions;
   readonly #sink: EntrySink;
+  readonly #onSuccessor: MergeOptions["onSuccessor"];
   readonly #readers = new RunReaders();
   #tree: LoserTree | undefined;
   #base: BaseCursor | undefined;
   #first = true;
+  /** Bytes that all keys since the last one handed over share with it; -1 when that is not known. */
+  #shared = 0;
   #state: "new" | "open" | "done" = "new";
   #entriesRead = 0;
   #entriesKept = 0;
@@ -89,6 +100,8 @@ export class Merger {
     this.#refs = refs;
     this.#options = options;
     this.#sink = sink;
+    // Over a base tree, the entry before may be one of that tree.
+    this.#onSuccessor = options.base ? undefined : options.onSuccessor;
   }
 
   /** Entries consumed so far. */
@@ -200,15 +213,27 @@ export class Merger {
   #take(cursor: SegmentCursor, code: number): void {
     const decides = code !== 0 || this.#first;
     this.#first = false;
-    if (cursor.cancels) return;
-    const { key, keyLength, buffer, valueStart, valueEnd, ordinal } = cursor;
-    if (decides) {
-      this.#entriesKept++;
-      this.#sink(key, 0, keyLength, buffer, valueStart, valueEnd, ordinal);
-    } else {
-      this.#options.onSuperseded?.(key, 0, keyLength, buffer, valueStart, valueEnd, ordinal);
+    if (code !== 0) {
+      const offset = offsetOf(code);
+      if (offset < this.#shared) this.#shared = offset;
     }
+    if (cursor.cancels) return;
+    if (!decides) {
+      const { onSuperseded } = this.#options;
+      if (onSuperseded) handOver(cursor, onSuperseded);
+      return;
+    }
+    this.#entriesKept++;
+    const onSuccessor = this.#onSuccessor;
+    if (onSuccessor) onSuccessor(cursor, this.#shared);
+    else handOver(cursor, this.#sink);
+    this.#shared = ALL_SHARED;
   }
+}
+
+function handOver(entry: MergedEntry, sink: EntrySink): void {
+  const { key, keyLength, buffer, valueStart, valueEnd, ordinal } = entry;
+  sink(key, 0, keyLength, buffer, valueStart, valueEnd, ordinal);
 }
 
 /** Merges segments at one go; see {@link Merger}, which can stop between entries. */

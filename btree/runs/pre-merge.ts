@@ -124,11 +124,11 @@ function copyAll(tree: LoserTree, encoder: SegmentEncoder, file: RunFile): void 
     const shared =
       code === 0 ? entry.keyLength : code === 1 ? OFFSET_CAP : OFFSET_CAP - (code >> 8);
     encoder.add(
-      entry.key,
+      entry.keyWords,
       0,
       entry.keyLength,
       shared,
-      entry.buffer,
+      entry.bufferWords,
       entry.valueStart,
       entry.valueEnd,
       entry.ordinal,

@@ -8,9 +8,10 @@
 // Of two keys that are not below a third, the one with the smaller code (relative to the third) is the smaller.
 
 import { crc32 } from "node:zlib";
-import { compareBytes, copyBytes } from "../bytes.js";
+import { compareBytes, copyBytes, copyWords, viewOf, WORD_SLACK } from "../bytes.js";
 import { damaged } from "./run-errors.js";
 import type { RunReaders } from "./run-readers.js";
+import type { MergedEntry } from "../types.js";
 import type { SegmentIndex } from "./segment-index.js";
 
 /** Offsets from here on are not told apart by the code. */
@@ -24,16 +25,21 @@ export function codeOf(offset: number, byte: number): number {
   return offset >= OFFSET_CAP ? 1 : ((OFFSET_CAP - offset) << 8) | byte;
 }
 
+/** The offset a code tells; -1 when it tells none. */
+export function offsetOf(code: number): number {
+  return code > 0xff ? OFFSET_CAP - (code >> 8) : -1;
+}
+
 /** Position in a segment. Fields describe the current entry and stay valid until `next()`. */
-export class SegmentCursor {
-  /** The current key is key[0, keyLength). */
+export class SegmentCursor implements MergedEntry {
   key = new Uint8Array(64);
+  keyWords = viewOf(this.key);
   keyLength = 0;
-  /** The current value is buffer[valueStart, valueEnd). */
   buffer: Uint8Array;
+  bufferWords: DataView;
   valueStart = 0;
   valueEnd = 0;
-  ordinal = 0;
+  suffixFrom = 0;
   cancels = false;
   /** Whether this is the end of the range rather than an entry. */
   readonly isSentinel: boolean;
@@ -45,6 +51,7 @@ export class SegmentCursor {
   readonly #bufferBytes: number;
   readonly #ordinalMin: number;
   readonly #ordinalWidth: number;
+  #ordinalAt = 0;
   #bufferOffset = 0;
   #bufferLength = 0;
   #block = 0;
@@ -66,6 +73,20 @@ export class SegmentCursor {
     this.#ordinalMin = index?.ordinalMin ?? 0;
     this.#ordinalWidth = index?.ordinalWidth ?? 0;
     this.buffer = new Uint8Array(0);
+    this.bufferWords = viewOf(this.buffer);
+  }
+
+  /** Decoded on demand: most merges never ask, since almost all keys differ. */
+  get ordinal(): number {
+    if (this.isSentinel) return Infinity;
+    let ordinal = this.#ordinalMin;
+    let scale = 1;
+    const start = this.#ordinalAt;
+    for (let p = start; p < start + this.#ordinalWidth; p++) {
+      ordinal += (this.buffer[p] as number) * scale;
+      scale *= 256;
+    }
+    return ordinal;
   }
 
   /** A cursor before the first entry with key >= gte; `next()` moves to it. Blocks that begin at lt or after are not read. */
@@ -88,7 +109,6 @@ export class SegmentCursor {
     const cursor = new SegmentCursor(undefined, undefined, Infinity, 0);
     cursor.key = new Uint8Array(key);
     cursor.keyLength = key.length;
-    cursor.ordinal = Infinity;
     return cursor;
   }
 
@@ -130,13 +150,8 @@ export class SegmentCursor {
       value = this.#varint();
       p = this.#position;
     }
-    let ordinal = this.#ordinalMin;
-    let scale = 1;
-    for (let width = this.#ordinalWidth; width > 0; width--) {
-      ordinal += (buffer[p++] as number) * scale;
-      scale *= 256;
-    }
-    this.ordinal = ordinal;
+    this.#ordinalAt = p;
+    p += this.#ordinalWidth;
     this.cancels = value % 2 === 1;
     const valueStart = p + suffix;
     this.valueStart = valueStart;
@@ -151,13 +166,14 @@ export class SegmentCursor {
     if (suffix === 0) {
       // Keys ascend: one that adds nothing is the same key again.
       if (shared !== this.keyLength) throw this.#malformed();
+      this.suffixFrom = shared;
       return 0;
     }
-    if (length > this.key.length) this.#growKey(length);
-    const buffer = this.buffer;
-    const code = codeOf(shared, buffer[suffixStart] as number);
-    copyBytes(buffer, suffixStart, suffixStart + suffix, this.key, shared);
+    if (length + WORD_SLACK > this.key.length) this.#growKey(length + WORD_SLACK);
+    const code = codeOf(shared, this.buffer[suffixStart] as number);
+    copyWords(this.bufferWords, suffixStart, suffixStart + suffix, this.keyWords, shared);
     this.keyLength = length;
+    this.suffixFrom = shared;
     return code;
   }
 
@@ -167,12 +183,13 @@ export class SegmentCursor {
     const buffer = this.buffer;
     const n = Math.min(length, this.keyLength);
     let shared = 0;
+    this.suffixFrom = 0;
     while (shared < n && before[shared] === buffer[start + shared]) shared++;
     if (shared === length) {
       if (length !== this.keyLength) throw this.#malformed();
       return 0;
     }
-    if (length > before.length) this.#growKey(length);
+    if (length + WORD_SLACK > before.length) this.#growKey(length + WORD_SLACK);
     copyBytes(buffer, start + shared, start + length, this.key, shared);
     this.keyLength = length;
     return codeOf(shared, buffer[start + shared] as number);
@@ -208,11 +225,11 @@ export class SegmentCursor {
     }
     const length = (index.blockOffsets[end] as number) - start;
     // A buffer grown for one large entry is given back afterwards.
-    const held = this.buffer.length;
+    const held = this.buffer.length - WORD_SLACK;
     if (held < length || held > Math.max(length, this.#bufferBytes)) {
-      this.buffer = new Uint8Array(
-        end === this.#endBlock ? length : Math.max(length, this.#bufferBytes),
-      );
+      const bytes = end === this.#endBlock ? length : Math.max(length, this.#bufferBytes);
+      this.buffer = new Uint8Array(bytes + WORD_SLACK);
+      this.bufferWords = viewOf(this.buffer);
     }
     this.#readers?.read(index.ref.path, this.buffer, length, start);
     this.#bufferOffset = start;
@@ -235,6 +252,7 @@ export class SegmentCursor {
     const grown = new Uint8Array(Math.max(length, this.key.length * 2));
     grown.set(this.key.subarray(0, this.keyLength));
     this.key = grown;
+    this.keyWords = viewOf(grown);
   }
 
   #malformed(): Error {

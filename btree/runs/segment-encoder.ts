@@ -2,7 +2,7 @@
 // files: encode-segment.ts feeds it from a sorted batch, pre-merge.ts from a merge.
 
 import { crc32 } from "node:zlib";
-import { copyBytes, writeU32, writeVarint } from "../bytes.js";
+import { copyWords, viewOf, WORD_SLACK, writeU32, writeVarint } from "../bytes.js";
 import {
   BLOCK_BYTES_MAX,
   CANCEL,
@@ -23,16 +23,18 @@ import {
   SEGMENT_VERSION,
 } from "./format.js";
 
-/** Three varints of 5 bytes and an ordinal of 7. */
-const ENTRY_HEAD_BYTES_MAX = 22;
+/** Three varints of 5 bytes, an ordinal of 7, and what a copy by words may write beyond its end. */
+const ENTRY_HEAD_BYTES_MAX = 22 + WORD_SLACK;
 
 /** Encodes one segment. */
 export class SegmentEncoder {
   /** Finished blocks that `take()` did not fetch, then the open one. */
   #out: Uint8Array;
+  #outWords: DataView;
   #used = 0;
   #blockStart = 0;
   #index = new Uint8Array(4096);
+  #indexWords = viewOf(this.#index);
   #indexUsed = 0;
   #blocks = 0;
   #blockBytesMax = 0;
@@ -58,6 +60,7 @@ export class SegmentEncoder {
     this.#ordinalMax = ordinalMax;
     this.#ordinalWidth = ordinalWidthOf(ordinalMax - ordinalMin);
     this.#out = scratch;
+    this.#outWords = viewOf(scratch);
   }
 
   get entries(): number {
@@ -75,16 +78,16 @@ export class SegmentEncoder {
   }
 
   /**
-   * Adds the next entry.
+   * Adds the next entry: its key is key[keyStart, keyEnd), its value value[valueStart, valueEnd).
    *
    * @param shared - Exactly how many bytes its key has in common with the key before; anything for the first entry.
    */
   add(
-    kb: Uint8Array,
+    key: DataView,
     keyStart: number,
     keyEnd: number,
     shared: number,
-    vb: Uint8Array,
+    value: DataView,
     valueStart: number,
     valueEnd: number,
     ordinal: number,
@@ -101,32 +104,39 @@ export class SegmentEncoder {
     let prefix = shared;
     if (this.#used === this.#blockStart) {
       prefix = 0;
-      this.#beginIndexRecord(kb, keyStart, keyEnd);
+      this.#beginIndexRecord(key, keyStart, keyEnd);
     }
     const out = this.#out;
     let p = this.#used;
     const suffixStart = keyStart + prefix;
     const suffixLength = keyEnd - suffixStart;
-    const value = (valueEnd - valueStart) * 2 + (flags & CANCEL);
+    const valueLength = (valueEnd - valueStart) * 2 + (flags & CANCEL);
     // Lengths may pass 2^31, so the varint test is a comparison, not a bit operation.
-    if (prefix < 0x80 && suffixLength < 0x80 && value < 0x80) {
+    if (prefix < 0x80 && suffixLength < 0x80 && valueLength < 0x80) {
       out[p] = prefix;
       out[p + 1] = suffixLength;
-      out[p + 2] = value;
+      out[p + 2] = valueLength;
       p += 3;
     } else {
       p = writeVarint(out, p, prefix);
       p = writeVarint(out, p, suffixLength);
-      p = writeVarint(out, p, value);
+      p = writeVarint(out, p, valueLength);
     }
+    const width = this.#ordinalWidth;
     let delta = ordinal - this.#ordinalMin;
-    for (let width = this.#ordinalWidth; width > 0; width--) {
-      out[p++] = delta & 0xff;
-      delta = Math.floor(delta / 256);
+    if (width <= 4) {
+      for (let rest = delta >>> 0, i = width; i > 0; i--, rest >>>= 8) out[p++] = rest & 0xff;
+    } else {
+      for (let i = width; i > 0; i--, delta = Math.floor(delta / 256)) out[p++] = delta & 0xff;
     }
-    copyBytes(kb, suffixStart, keyEnd, out, p);
-    p += suffixLength;
-    copyBytes(vb, valueStart, valueEnd, out, p);
+    if (key === value && valueStart === keyEnd) {
+      copyWords(key, suffixStart, valueEnd, this.#outWords, p);
+      p += suffixLength;
+    } else {
+      copyWords(key, suffixStart, keyEnd, this.#outWords, p);
+      p += suffixLength;
+      copyWords(value, valueStart, valueEnd, this.#outWords, p);
+    }
     this.#used = p + valueEnd - valueStart;
     this.#entries++;
   }
@@ -140,15 +150,16 @@ export class SegmentEncoder {
     return taken;
   }
 
-  /** Closes the segment and fetches what is left of it. The encoder is spent. */
+  /** Closes the segment and fetches what is left of it, a view of `scratch`. The encoder is spent. */
   finish(): Uint8Array {
     if (this.#used > this.#blockStart) this.#closeBlock();
     const blockBytes = this.#used;
-    const result = new Uint8Array(blockBytes + this.#indexUsed + FOOTER_BYTES);
-    result.set(this.#out.subarray(0, blockBytes));
+    const size = blockBytes + this.#indexUsed + FOOTER_BYTES;
+    if (size > this.#out.length) this.#grow(size - blockBytes);
+    const result = this.#out.subarray(0, size);
     result.set(this.#index.subarray(0, this.#indexUsed), blockBytes);
     const footer = blockBytes + this.#indexUsed;
-    const view = new DataView(result.buffer, footer, FOOTER_BYTES);
+    const view = new DataView(result.buffer, result.byteOffset + footer, FOOTER_BYTES);
     view.setUint32(0, SEGMENT_MAGIC, true);
     view.setUint32(FOOTER_VERSION, SEGMENT_VERSION, true);
     view.setUint32(FOOTER_INDEX_BYTES, this.#indexUsed, true);
@@ -162,15 +173,17 @@ export class SegmentEncoder {
     return result;
   }
 
-  #beginIndexRecord(kb: Uint8Array, keyStart: number, keyEnd: number): void {
+  #beginIndexRecord(key: DataView, keyStart: number, keyEnd: number): void {
     const length = Math.min(keyEnd - keyStart, INDEX_KEY_BYTES_MAX);
-    if (this.#indexUsed + INDEX_RECORD_BYTES + length > this.#index.length) {
+    if (this.#indexUsed + INDEX_RECORD_BYTES + length + WORD_SLACK > this.#index.length) {
       const grown = new Uint8Array(this.#index.length * 2);
       grown.set(this.#index);
       this.#index = grown;
+      this.#indexWords = viewOf(grown);
     }
     this.#index[this.#indexUsed + 8] = length;
-    copyBytes(kb, keyStart, keyStart + length, this.#index, this.#indexUsed + INDEX_RECORD_BYTES);
+    const at = this.#indexUsed + INDEX_RECORD_BYTES;
+    copyWords(key, keyStart, keyStart + length, this.#indexWords, at);
   }
 
   #closeBlock(): void {
@@ -188,5 +201,6 @@ export class SegmentEncoder {
     const grown = new Uint8Array(Math.max(this.#out.length * 2, this.#used + bytes));
     grown.set(this.#out.subarray(0, this.#used));
     this.#out = grown;
+    this.#outWords = viewOf(grown);
   }
 }

@@ -2,7 +2,7 @@
 // array per map function), scanned once as bytes: keys become collation keys in the view's arena, values are copied as printed.
 // Nothing is parsed into objects unless the server's JSON is not canonical.
 
-import { EntryBatch, encodeSegment, RunFile } from "../../btree/index.js";
+import { appendSegment, EntryBatch, RunFile } from "../../btree/index.js";
 import { KeyEncoder } from "../collation/index.js";
 import { canonicalJson, JsonScanner } from "../json/index.js";
 import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entry.js";
@@ -168,13 +168,13 @@ export class ChunkEncoder {
         if (run === undefined) return batch.export();
         batch.sort();
         const collation = tree === undefined ? undefined : this.#config.collations[tree];
-        const bytes = encodeSegment(
+        return appendSegment(
+          run,
           batch,
           collation && {
             combine: (b, first, last) => combineRows(collation, b, first, last, partitioned),
           },
         );
-        return run.append(bytes);
       };
       const result: GroupSegments = {
         ids: segment(this.#ids),

@@ -1,7 +1,7 @@
 // The tasks of a mapping thread that look at documents: slice a chunk, decide which documents to map, map them here or make the
 // lines for a view server elsewhere, encode and sort what comes back.
 
-import { EntryBatch, encodeSegment, RunFile } from "../../btree/index.js";
+import { appendSegment, EntryBatch, RunFile } from "../../btree/index.js";
 import { mapDocLines } from "../../protocol/index.js";
 import { visibleMembers, type LogLine, type Session } from "../../viewserver/index.js";
 import { IndexerError } from "../errors.js";
@@ -404,7 +404,7 @@ export function runScanTask(task: ScanTask): ScanResult {
   scanned.sort();
   const run = RunFile.create(task.path);
   try {
-    return { segment: run.append(encodeSegment(scanned)), documents: slices.count };
+    return { segment: appendSegment(run, scanned), documents: slices.count };
   } finally {
     run.close();
   }

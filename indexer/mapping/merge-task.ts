@@ -2,11 +2,12 @@
 // document met several times it keeps the last state, and cancels the rows of the others in the view merges that follow.
 
 import {
+  appendSegment,
   CANCEL,
   EntryBatch,
-  encodeSegment,
   Merger,
   openBulkSink,
+  type MergedEntry,
   RunFile,
   TreeBuilder,
   type Reducer,
@@ -42,6 +43,11 @@ export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
         bufferBytes: MERGE_BUFFER_BYTES,
         gte: task.gte,
         lt: task.lt,
+        onSuccessor: ids
+          ? keptIds(builder)
+          : (entry, shared) => {
+              builder.addSuccessor(entry, shared);
+            },
         ...(cancels && {
           onSuperseded: (kb, ks, ke, vb, vs, ve, ordinal) => {
             cancels.add(kb.subarray(ks, ke), vb.subarray(vs, ve), ordinal);
@@ -68,6 +74,17 @@ export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
     cancels?.close();
     task.reducePort?.close();
   }
+}
+
+/** Adds what is an entry of the id tree; the next key's share of bytes is that with the last one added. */
+function keptIds(builder: TreeBuilder): (entry: MergedEntry, shared: number) => void {
+  let sharedWithAdded = Infinity;
+  return (entry, shared) => {
+    if (shared < sharedWithAdded) sharedWithAdded = shared;
+    if ((entry.buffer[entry.valueStart] as number) & (ID_DELETED | ID_UNCHANGED)) return;
+    builder.addSuccessor(entry, sharedWithAdded);
+    sharedWithAdded = Infinity;
+  };
 }
 
 function reducerOf(task: MergeTask): Reducer {
@@ -146,7 +163,7 @@ class Cancels {
     if (batch.length === 0) return;
     this.#run ??= RunFile.create(this.#path);
     batch.sort();
-    (this.#segments[index] as SegmentRef[]).push(this.#run.append(encodeSegment(batch)));
+    (this.#segments[index] as SegmentRef[]).push(appendSegment(this.#run, batch));
     batch.clear();
   }
 }

@@ -3,7 +3,7 @@
 // blob itself; several stand one after the other, each behind its length as a varint.
 
 import type { CollationKind } from "../collation/index.js";
-import type { Bytes, LeafSlice, RangeParts } from "../../btree/index.js";
+import type { Bytes, ByteSpan, LeafSlice, RangeParts } from "../../btree/index.js";
 import { invariant } from "../errors.js";
 import { rowCount, varintLength, writeVarint } from "../views/row-value.js";
 import { DistinctAccumulator } from "./approx-count-distinct.js";
@@ -81,6 +81,10 @@ class ReversedRows implements LeafRows {
 
   value(i: number): Bytes {
     return this.#rows.value(this.length - 1 - i);
+  }
+
+  span(i: number): ByteSpan {
+    return this.#rows.span(this.length - 1 - i);
   }
 }
 

@@ -141,6 +141,29 @@ function isFiniteStats(stats: Stats): boolean {
   return stats.numbers().every(Number.isFinite);
 }
 
+/** Adds the plain numbers from row `from` on; returns the first row that is something else. */
+function addPlain(stats: Stat, slice: LeafRows, from: number): number {
+  const { length } = slice;
+  // In variables, since a field that holds a double is a box of its own.
+  let { sum, min, max, sumsqr } = stats;
+  let i = from;
+  for (; i < length; i++) {
+    const { bytes, start, end } = slice.span(i);
+    const value = bytes[start] === 0 ? parsePlainNumber(bytes, start + 1, end) : Number.NaN;
+    if (Number.isNaN(value)) break;
+    sum += value;
+    if (value < min) min = value;
+    if (value > max) max = value;
+    sumsqr += value * value;
+  }
+  stats.sum = sum;
+  stats.count += i - from;
+  stats.min = min;
+  stats.max = max;
+  stats.sumsqr = sumsqr;
+  return i;
+}
+
 export class StatsAccumulator implements Accumulator {
   readonly scanOrder = true;
   readonly #reader = new NumberReader();
@@ -153,22 +176,12 @@ export class StatsAccumulator implements Accumulator {
   }
 
   addRows(slice: LeafRows): void {
-    const count = slice.length;
-    for (let i = 0; i < count; i++) {
-      const entry = slice.value(i);
-      const stats = this.#stats;
-      if (entry[0] === 0 && stats instanceof Stat) {
-        const value = parsePlainNumber(entry, 1, entry.length);
-        if (value === value) {
-          stats.sum += value;
-          stats.count++;
-          if (value < stats.min) stats.min = value;
-          if (value > stats.max) stats.max = value;
-          stats.sumsqr += value * value;
-          continue;
-        }
-      }
-      visitValues(entry, this.#visit);
+    const { length } = slice;
+    for (let i = 0; i < length; i++) {
+      if (this.#stats instanceof Stat) i = addPlain(this.#stats, slice, i);
+      if (i === length) return;
+      const { bytes, start, end } = slice.span(i);
+      visitValues(bytes.subarray(start, end), this.#visit);
     }
   }
 

@@ -75,9 +75,9 @@ export class SumAccumulator implements Accumulator {
     let sum = this.#number;
     const count = slice.length;
     for (let i = 0; i < count; i++) {
-      const entry = slice.value(i);
-      if (entry[0] === 0 && this.#sum === undefined) {
-        const value = parsePlainNumber(entry, 1, entry.length);
+      const { bytes, start, end } = slice.span(i);
+      if (bytes[start] === 0 && this.#sum === undefined) {
+        const value = parsePlainNumber(bytes, start + 1, end);
         const next = sum + value;
         if (next <= SAFE && next >= -SAFE) {
           sum = next;
@@ -85,7 +85,7 @@ export class SumAccumulator implements Accumulator {
         }
       }
       this.#number = sum;
-      visitValues(entry, this.#visit);
+      visitValues(bytes.subarray(start, end), this.#visit);
       sum = this.#number;
       if (this.#stop !== undefined) break;
     }

@@ -1,6 +1,6 @@
 // The nouns of the reduce engine: what a view tree keeps, what a query gets, and the way to a JavaScript reduce.
 
-import type { Bytes, RangeParts, Reducer } from "../../btree/index.js";
+import type { Bytes, ByteSpan, RangeParts, Reducer } from "../../btree/index.js";
 
 /** Source of one reduce of a view: a built-in's name (VIEWS §1) or JavaScript. */
 export type ReduceSpec = string;
@@ -110,4 +110,5 @@ export interface LeafRows {
   readonly length: number;
   key(i: number): Bytes;
   value(i: number): Bytes;
+  span(i: number): ByteSpan;
 }

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
 import {
+  appendSegment,
   EntryBatch,
-  encodeSegment,
   Merger,
   RunFile,
   type Bytes,
@@ -264,7 +264,7 @@ class Spill {
     if (this.#batch.length === 0) return;
     this.#run ??= RunFile.create(this.#path);
     this.#batch.sort();
-    this.#segments.push(this.#run.append(encodeSegment(this.#batch)));
+    this.#segments.push(appendSegment(this.#run, this.#batch));
     this.#batch.clear();
   }
 }

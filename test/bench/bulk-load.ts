@@ -8,9 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import {
+  appendSegment,
   assembleForests,
   EntryBatch,
-  encodeSegment,
   Merger,
   RunFile,
   Store,
@@ -66,7 +66,7 @@ try {
         dataBytes += batch.used - start;
       }
       batch.sort();
-      refs.push(run.append(encodeSegment(batch)));
+      refs.push(appendSegment(run, batch));
     }
     run.close();
     runBytes = run.length;

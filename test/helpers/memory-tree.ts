@@ -3,6 +3,7 @@
 
 import type {
   Bytes,
+  ByteSpan,
   Entry,
   GroupParts,
   KeyRange,
@@ -30,6 +31,10 @@ class ArraySlice implements LeafSlice {
   }
   value(i: number): Bytes {
     return this.#at(i).value;
+  }
+  span(i: number): ByteSpan {
+    const { value } = this.#at(i);
+    return { bytes: value, start: 0, end: value.length };
   }
   #at(i: number): Entry {
     const entry = this.#entries[i];

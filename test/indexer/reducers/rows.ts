@@ -63,6 +63,7 @@ export function slice(entries: readonly TreeEntry[]): LeafSlice {
     length: entries.length,
     key: (i) => Uint8Array.from(at(i).key),
     value: (i) => at(i).value,
+    span: (i) => ({ bytes: at(i).value, start: 0, end: at(i).value.length }),
   };
 }
 
