@@ -47,6 +47,11 @@ export interface BatchOptions {
    * @defaultValue false
    */
   readonly fence?: boolean;
+  /**
+   * The offset after the LF of each line, when it is known: then the lines are not looked at. Must be right.
+   * @defaultValue found by looking for the LFs
+   */
+  readonly lineEnds?: Uint32Array;
 }
 
 /** open: takes commands; closed: `close` was called; broken: the peer is gone or cannot be trusted any more. */

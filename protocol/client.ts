@@ -145,7 +145,7 @@ export class ProtocolClient {
    */
   batch(lines: Uint8Array, count: number, options: BatchOptions = {}): Promise<BatchReply> {
     return new Promise((resolve, reject) => {
-      const ends = lineEnds(lines, count);
+      const ends = options.lineEnds ?? lineEnds(lines, count);
       this.#requireOpen();
       const job = new BatchJob(lines, ends, options.fence ?? false, this.#limits, resolve, reject);
       if (count === 0) job.settle();

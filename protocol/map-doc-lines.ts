@@ -9,12 +9,14 @@ const LF = 0x0a;
  *
  * @param chunk - holds the documents' JSON texts; a text must not contain a LF (compact JSON never does)
  * @param starts - document `i` is `chunk[starts[i] … ends[i])`
+ * @param lineEnds - is given the offset after the LF of each line, for `BatchOptions.lineEnds`
  */
 export function mapDocLines(
   chunk: Uint8Array,
   starts: Uint32Array,
   ends: Uint32Array,
   count: number,
+  lineEnds?: Uint32Array,
 ): Uint8Array {
   let size = count * (PREFIX.length + 2);
   for (let index = 0; index < count; index++) {
@@ -34,6 +36,7 @@ export function mapDocLines(
     out[position] = CLOSE;
     out[position + 1] = LF;
     position += 2;
+    if (lineEnds) lineEnds[index] = position;
   }
   return out;
 }

@@ -82,14 +82,11 @@ class Server {
   }
 
   put(text: string): void {
-    if (this.#pending === "") this.#pendingSince = this.#io.now();
+    const now = this.#io.now();
+    if (this.#pending === "") this.#pendingSince = now;
     this.#pending += text;
-    if (
-      this.#pending.length >= PENDING_CHARS_MAX ||
-      this.#io.now() - this.#pendingSince >= DELAY_MS_MAX
-    ) {
+    if (this.#pending.length >= PENDING_CHARS_MAX || now - this.#pendingSince >= DELAY_MS_MAX)
       this.flush();
-    }
   }
 
   flush(): void {

@@ -92,8 +92,11 @@ export class Session {
     let reply: string;
     let exit: number | undefined;
     if (text.startsWith(MAP_DOC) && text.endsWith("]")) {
-      reply = this.#guard(() => core.mapText(text.slice(MAP_DOC.length, -1)));
-      if (reply !== "") return this.#finish(reply, exit, text.slice(MAP_DOC.length, -1));
+      const docText = text.slice(MAP_DOC.length, -1);
+      reply = this.#mapText(docText);
+      // Nearly always: whatever else there might be to say is asked for only when there is something.
+      if (reply !== "")
+        return core.quiet() ? { output: `${reply}\n` } : this.#finish(reply, undefined, docText);
     }
     const head = this.#guard(() => core.open(text));
     if (head === "") {
@@ -114,13 +117,7 @@ export class Session {
    * @throws ViewServerError VIEWSERVER_NOT_JSON
    */
   mapDocument(docText: string): string {
-    const core = this.#core;
-    let reply: unknown;
-    try {
-      reply = core.mapText(docText);
-    } catch {
-      reply = '["error","internal_error","the map function broke out of its handler"]';
-    }
+    const reply = this.#mapText(docText);
     if (reply === "") {
       this.#check();
       throw new ViewServerError(
@@ -128,7 +125,7 @@ export class Session {
         "the document is not JSON: hand in the text of one JSON value",
       );
     }
-    return reply as string;
+    return reply;
   }
 
   /** After a `["fatal", …]` throw: a process would end here. Cleared by reading. */
@@ -196,6 +193,17 @@ export class Session {
   #check(): void {
     if (this.#disposed)
       throw new ViewServerError("VIEWSERVER_DISPOSED", "the session was disposed: make a new one");
+  }
+
+  /** Empty for what is not JSON. */
+  #mapText(docText: string): string {
+    try {
+      const reply: unknown = this.#core.mapText(docText);
+      if (typeof reply === "string") return reply;
+    } catch {
+      // As below: not looked at.
+    }
+    return '["error","internal_error","the map function broke out of its handler"]';
   }
 
   // A value that core code throws out (the stack may end anywhere) is not looked at.

@@ -92,40 +92,48 @@ export class DocumentText {
 
 const HEAD = Buffer.from('["map_doc",');
 
+/** A thread prepares one chunk after the other: the buffer in which lines are put together is kept. */
+let scratch = new Uint8Array(0);
+
 /**
  * `["map_doc",…]` lines of documents cut down to the wanted members; undefined when that is not worth it or not possible for one of them.
  *
  * @param mapped - positions of the documents.
+ * @param lineEnds - is given the offset after the LF of each line.
  */
 export function projectedLines(
   slices: Slices,
   mapped: Uint32Array,
   members: ReadonlySet<string>,
+  lineEnds: Uint32Array,
 ): Uint8Array | undefined {
   const projector = new Projector(members);
   const { docs } = slices;
   let bytes = 0;
   for (const i of mapped)
     bytes += (slices.docEnd[i] as number) - (slices.docStart[i] as number) + HEAD.length + 4;
-  const lines = new Uint8Array(bytes);
-  const limit = bytes * WANTED_SHARE_MAX;
+  const limit = Math.floor(bytes * WANTED_SHARE_MAX);
+  if (scratch.length < limit) scratch = new Uint8Array(limit);
+  const lines = scratch;
   let p = 0;
-  for (const i of mapped) {
+  for (let n = 0; n < mapped.length; n++) {
+    const i = mapped[n] as number;
     if (!projector.project(docs, slices.docStart[i] as number, slices.docEnd[i] as number))
       return undefined;
-    lines.set(HEAD, p);
-    p += HEAD.length;
-    lines[p++] = 0x7b;
+    // Bytes past the end of the buffer are dropped: the limit is looked at below.
+    for (let at = 0; at < HEAD.length; at++) lines[p++] = HEAD[at] as number;
     for (let k = 0; k < projector.count; k++) {
-      if (k > 0) lines[p++] = 0x2c;
+      lines[p++] = k > 0 ? 0x2c : 0x7b;
       const to = projector.to[k] as number;
       for (let from = projector.from[k] as number; from < to; from++)
         lines[p++] = docs[from] as number;
     }
+    if (projector.count === 0) lines[p++] = 0x7b;
     lines[p++] = 0x7d;
     lines[p++] = 0x5d;
     lines[p++] = 0x0a;
     if (p > limit) return undefined;
+    lineEnds[n] = p;
   }
   return lines.slice(0, p);
 }

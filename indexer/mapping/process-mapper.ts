@@ -79,11 +79,11 @@ export class ProcessMapper implements Mapper {
           { file: job.input.label },
         );
       }
-    const { lines: _lines, ...rest } = prepared;
+    const { lines: _lines, lineEnds: _ends, ...rest } = prepared;
     return this.#threads.encode(
       {
         kind: "encode",
-        prepared: { ...rest, lines: new Uint8Array(0) },
+        prepared: { ...rest, lines: new Uint8Array(0), lineEnds: new Uint32Array(0) },
         replies: run.replies(),
         failures: run.failures,
         viewFailures: run.viewFailures,
@@ -110,7 +110,6 @@ class LineRun {
   readonly #prepared: PreparedLines;
   readonly #views: number;
   readonly #pieces: Uint8Array[] = [];
-  readonly #starts: Uint32Array;
   /** Commands answered or given up. */
   #done = 0;
   /** The server that failed last. */
@@ -119,7 +118,6 @@ class LineRun {
   constructor(prepared: PreparedLines, views: number) {
     this.#prepared = prepared;
     this.#views = views;
-    this.#starts = lineStarts(prepared.lines, prepared.mapped.length);
   }
 
   replies(): Uint8Array {
@@ -156,12 +154,14 @@ class LineRun {
 
   /** Sends the next `count` commands; returns why it ended early, with a fresh server on loan. */
   async #send(lease: ServerLease, count: number): Promise<ProtocolError | undefined> {
-    const from = this.#starts[this.#done] as number;
-    const to = this.#starts[this.#done + count] as number;
+    const from = this.#start(this.#done);
+    const to = this.#start(this.#done + count);
+    const { lines, lineEnds } = this.#prepared;
     try {
       this.#keep(
-        await lease.server.client.batch(this.#prepared.lines.subarray(from, to), count, {
+        await lease.server.client.batch(lines.subarray(from, to), count, {
           fence: lease.fence,
+          ...(count === lineEnds.length ? { lineEnds } : {}),
         }),
       );
       return undefined;
@@ -220,10 +220,15 @@ class LineRun {
     return { index, kind: "output", error: "view_server_protocol", reason };
   }
 
+  /** Where the line of a command begins. */
+  #start(command: number): number {
+    return command === 0 ? 0 : (this.#prepared.lineEnds[command - 1] as number);
+  }
+
   /** A document that is not JSON is the source's fault. */
   #requireJson(command: number): void {
-    const from = this.#starts[command] as number;
-    const to = this.#starts[command + 1] as number;
+    const from = this.#start(command);
+    const to = this.#start(command + 1);
     try {
       JSON.parse(Buffer.from(this.#prepared.lines.subarray(from, to)).toString("utf8"));
     } catch (cause) {
@@ -265,13 +270,6 @@ function parseException(json: string): ViewFailure | undefined {
     reason: message,
     ...(typeof stack === "string" ? { stack } : {}),
   };
-}
-
-function lineStarts(lines: Uint8Array, count: number): Uint32Array {
-  const bytes = Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength);
-  const starts = new Uint32Array(count + 1);
-  for (let i = 0; i < count; i++) starts[i + 1] = bytes.indexOf(0x0a, starts[i]) + 1;
-  return starts;
 }
 
 /** Reduces in view-server processes. A call that takes its server down fails alone. */

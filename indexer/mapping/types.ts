@@ -248,6 +248,8 @@ export interface PreparedLines {
   readonly mapped: Uint32Array;
   /** One `["map_doc",…]` line for each of them. */
   readonly lines: Uint8Array;
+  /** The offset after the LF of each line. */
+  readonly lineEnds: Uint32Array;
 }
 
 /** Verdicts on a document. */

@@ -31,6 +31,7 @@ export function createCore(
 
   return {
     takeFatal: replies.takeFatal,
+    quiet: () => !logs.pending() && !replies.isFatal(),
     open(line) {
       try {
         opened = parse(line);

@@ -38,6 +38,7 @@ export function createReplies(describe: Describe): Replies {
         return '["error","unnamed_error","the thrown value cannot be printed"]';
       }
     },
+    isFatal: () => fatal,
     takeFatal() {
       const was = fatal;
       fatal = false;

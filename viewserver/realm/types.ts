@@ -5,6 +5,8 @@
 export interface Core {
   /** True once after a fatal error: write what there is, then leave. */
   readonly takeFatal: () => boolean;
+  /** Nothing was logged, and nothing fatal thrown: the reply is all there is. */
+  readonly quiet: () => boolean;
   /** Parses a command line and keeps it; answers JSON text of its small parts, or "" if it is not JSON. */
   readonly open: (line: string) => string;
   readonly reset: () => void;
@@ -91,6 +93,7 @@ export interface Logs {
 export interface Replies {
   /** PROTOCOL §14: the reply for anything thrown out of a command. */
   readonly failed: (thrown: unknown) => string;
+  readonly isFatal: () => boolean;
   readonly takeFatal: () => boolean;
 }
 
