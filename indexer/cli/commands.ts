@@ -1,5 +1,8 @@
 // What the commands do.
 
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+
 import type { CommonFlags as Flags } from "./flags.js";
 import { loadDesignFile } from "./design-files.js";
 import { EXIT, UsageError } from "./exit.js";
@@ -8,6 +11,7 @@ import { printTable } from "./table.js";
 import type { ViewIndexOptions } from "../options.js";
 import { parseViewQuery, resolveViewQuery, type Row } from "../query/index.js";
 import { ViewIndex } from "../view-index.js";
+import { MANIFEST_FILE } from "../views/manifest.js";
 import type { UpdateCounts } from "../views/update-types.js";
 
 export type CommonFlags = Flags;
@@ -166,8 +170,15 @@ function reporterOf(flags: Flags): ProgressReporter {
   });
 }
 
+/** Before anything is made: an index that exists remembers its source. */
+function requireSource(dir: string, flags: Flags): void {
+  if (flags.source === undefined && !existsSync(join(dir, MANIFEST_FILE)))
+    throw new UsageError(`${dir} holds no index yet: name what to index with --source`);
+}
+
 export async function build(dir: string, flags: Flags): Promise<number> {
   const began = performance.now();
+  requireSource(dir, flags);
   const index = await ViewIndex.open(await indexOptions(dir, flags));
   const { signal, end } = interruption();
   const progress = reporterOf(flags);
@@ -192,6 +203,7 @@ export async function build(dir: string, flags: Flags): Promise<number> {
 }
 
 export async function follow(dir: string, flags: Flags): Promise<number> {
+  requireSource(dir, flags);
   const index = await ViewIndex.open(await indexOptions(dir, flags));
   const { signal, end } = interruption();
   const progress = reporterOf(flags);

@@ -1,7 +1,7 @@
 // What the program prints and does when all is well: progress and results as JSON, silence, only what changed, CouchDB's bytes, and that
 // the directory alone is enough.
 
-import { appendFileSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { beforeAll, describe, expect, test } from "@jest/globals";
@@ -315,6 +315,18 @@ describe("follow", () => {
     expect(result.exit).toBe(2);
     expect(result.stderr).toMatch(/--append.*SOURCE_USAGE/);
   });
+});
+
+describe("without a source", () => {
+  test.each(["build", "follow"])(
+    "%s of a directory without an index says so and makes nothing",
+    async (command) => {
+      const dir = join(root, `sourceless-${command}`);
+      const result = await viewmill([command, dir, "--ddoc", design]);
+      expect(result).toMatchObject({ exit: 2, stderr: expect.stringMatching(/--source/) });
+      expect(existsSync(dir)).toBe(false);
+    },
+  );
 });
 
 describe("the program", () => {
