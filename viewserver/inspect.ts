@@ -1,6 +1,6 @@
-// What a host can learn about functions without running anything of theirs: whether they are JavaScript, and which members of a document
-// they can see.
-import { membersRead } from "./projection.js";
+// What a host can learn about functions without running anything of theirs: whether they are JavaScript, which members of a document
+// they can see, and whether a reduce function looks at keys.
+import { membersRead, readsFirstParameter } from "./projection.js";
 import { prepare, type CompileError, type Prepared } from "./source.js";
 
 /** The fault of a source that is not JavaScript. One that is, but is no function, shows only when it is evaluated. */
@@ -29,4 +29,19 @@ export function unionOfMembers(functions: readonly Prepared[]): ReadonlySet<stri
     for (const name of members) names.add(name);
   }
   return names;
+}
+
+const VERDICTS_MAX = 100;
+const verdicts = new Map<string, boolean>();
+
+/** Whether a reduce function may look at the keys of its rows: false when it provably never reads its first parameter. */
+export function readsKeys(source: string): boolean {
+  let reads = verdicts.get(source);
+  if (reads === undefined) {
+    const prepared = prepare(source, "declared");
+    reads = "error" in prepared || readsFirstParameter(prepared);
+    if (verdicts.size >= VERDICTS_MAX) verdicts.clear();
+    verdicts.set(source, reads);
+  }
+  return reads;
 }

@@ -41,17 +41,18 @@ export function needsFreeze(fn: Prepared): boolean {
   return needs;
 }
 
+/** True when all that the function calls is known, and all that it changes is its own or what it was handed. */
+export function keepsToItself(fn: Prepared): boolean {
+  return new Proof(fn.program, true).holds();
+}
+
 /** True when calls of the function provably leave nothing behind in its realm that a later call could see. */
 export function leavesNothing(source: string): boolean {
   const prepared = prepare(source, "declared");
   if ("error" in prepared) return true;
   try {
     // What it is handed is its own to change; what must not be is an assignment to a global, or a variable outside the function.
-    return (
-      new Proof(prepared.program, true).holds() &&
-      isSingleFunction(prepared) &&
-      !changesOuterState(prepared)
-    );
+    return keepsToItself(prepared) && isSingleFunction(prepared) && !changesOuterState(prepared);
   } catch {
     return false;
   }

@@ -93,7 +93,7 @@ function reducerOf(task: MergeTask): Reducer {
   const reduces = task.config.reduces[task.tree] ?? [];
   if (reduces.length === 0) return groupReducers.countsOnly(viewTreeName(task.tree));
   let js: JsReduceRunner | undefined;
-  if (task.reducePort) js = portReducer(task.reducePort);
+  if (task.reducePort) js = portReducer(task.reducePort, task.reduceOurs);
   else if (reduces.some((source) => !source.startsWith("_")))
     js = sessionReducer(task.config.limits, new Int32Array(task.heartbeat), task.slot);
   const collation = task.config.collations[task.tree] ?? "root";

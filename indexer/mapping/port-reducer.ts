@@ -18,8 +18,8 @@ interface Reply {
   readonly error?: string;
 }
 
-/** The asking side. */
-export function portReducer(port: MessagePort): JsReduceRunner {
+/** The asking side. `ours`: as the runner at the other end says. */
+export function portReducer(port: MessagePort, ours: boolean): JsReduceRunner {
   const waiting = new Map<
     number,
     { resolve: (r: readonly (readonly JsReduceResult[])[]) => void; reject: (e: Error) => void }
@@ -43,6 +43,7 @@ export function portReducer(port: MessagePort): JsReduceRunner {
       port.postMessage(request);
     });
   return {
+    ours,
     reduce: async (sources, rows) => (await ask(false, sources, [rows]))[0] ?? [],
     rereduce: async (source, values, context) =>
       (await ask(true, [source], [values], context))[0]?.[0] ?? "null",

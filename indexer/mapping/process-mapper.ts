@@ -274,10 +274,12 @@ function parseException(json: string): ViewFailure | undefined {
 
 /** Reduces in view-server processes. A call that takes its server down fails alone. */
 class ServerReducer implements JsReduceRunner {
+  readonly ours: boolean;
   readonly #servers: ServerPool;
   readonly #config: GroupConfig;
 
   constructor(servers: ServerPool, config: GroupConfig) {
+    this.ours = servers.own;
     this.#servers = servers;
     this.#config = config;
   }

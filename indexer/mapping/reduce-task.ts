@@ -30,6 +30,7 @@ export function sessionReducer(
     return parseReduceReply(output, count);
   };
   return {
+    ours: true,
     reduce: (sources, rows) => call(reduceLine(sources, rows), sources.length),
     rereduce: (source, values, context) => {
       const [result] = call(rereduceLine(source, values, context), 1);

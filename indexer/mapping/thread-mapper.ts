@@ -134,6 +134,7 @@ export class ThreadMapper implements Mapper {
 
 /** Reduces in pool threads. A call that takes its thread down fails alone. */
 class PooledReducer implements JsReduceRunner {
+  readonly ours = true;
   readonly #pool: ThreadPool;
   readonly #config: GroupConfig;
 

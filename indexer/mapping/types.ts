@@ -154,6 +154,8 @@ export interface MergeTask {
   readonly cancelPath: string | undefined;
   /** Custom reduces of a view server elsewhere are asked for through this port. */
   readonly reducePort: MessagePort | undefined;
+  /** It is our own. */
+  readonly reduceOurs: boolean;
   readonly heartbeat: SharedArrayBuffer;
   readonly slot: number;
 }

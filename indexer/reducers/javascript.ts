@@ -5,6 +5,7 @@
 // A stored part is  VALUE json | OVERFLOW message | FAILED json [error, reason].
 
 import type { Bytes } from "../../btree/index.js";
+import { readsKeys } from "../../viewserver/index.js";
 import { decodeFailure, encodeFailure, reduceFailed } from "./failure.js";
 import type { KeyLayout } from "./rows.js";
 import { rowsText } from "./rows-text.js";
@@ -62,8 +63,8 @@ export async function reduceLeaves(
   sources: readonly string[],
   leaves: readonly LeafRows[],
 ): Promise<Uint8Array[][]> {
-  const texts = leaves.map((leaf) => rowsText(layout, [leaf], false));
-  const results = await reduceAll(runner, sources, texts);
+  const rows = leaves.map((leaf) => [leaf]);
+  const results = await reduceAll(runner, layout, sources, rows, false);
   return results.map((perSource) => perSource.map(encode));
 }
 
@@ -98,8 +99,8 @@ export async function evaluateGroups(
   const withRows = groups.flatMap(({ slices }, i) =>
     slices.some((slice) => slice.length > 0) ? [i] : [],
   );
-  const texts = withRows.map((i) => rowsText(layout, (groups[i] as JsParts).slices, !descending));
-  const reduced = await reduceAll(runner, [source], texts);
+  const rows = withRows.map((i) => (groups[i] as JsParts).slices);
+  const reduced = await reduceAll(runner, layout, [source], rows, !descending);
   for (const [n, i] of withRows.entries()) {
     (results[i] as JsReduceResult[]).unshift(reduced[n]?.[0] ?? "null");
   }
@@ -116,11 +117,40 @@ export async function evaluateGroups(
   });
 }
 
+type Results = readonly JsReduceResult[];
+
+/** Calls over the rows of each list of slices. Keys are not even put together for functions that never look at them. */
 async function reduceAll(
+  runner: JsReduceRunner,
+  layout: KeyLayout,
+  sources: readonly string[],
+  rows: readonly (readonly LeafRows[])[],
+  reverse: boolean,
+): Promise<readonly Results[]> {
+  const withKeys = runner.ours !== true || sources.some(readsKeys);
+  const texts = rows.map((slices) => rowsText(withKeys ? layout : undefined, slices, reverse));
+  const results = await reduceTexts(runner, sources, texts);
+  if (withKeys || !results.some(overflows)) return results;
+  // The overflow rule measures the whole input (PROTOCOL §5): without the keys a result may only seem too large.
+  const doubtful = rows.filter((_, i) => overflows(results[i] as Results));
+  const again = await reduceTexts(
+    runner,
+    sources,
+    doubtful.map((slices) => rowsText(layout, slices, reverse)),
+  );
+  const next = again.values();
+  return results.map((result) => (overflows(result) ? (next.next().value ?? result) : result));
+}
+
+function overflows(results: Results): boolean {
+  return results.some((result) => typeof result !== "string" && "overflow" in result);
+}
+
+async function reduceTexts(
   runner: JsReduceRunner,
   sources: readonly string[],
   texts: readonly string[],
-): Promise<readonly (readonly JsReduceResult[])[]> {
+): Promise<readonly Results[]> {
   if (texts.length === 0) return [];
   if (texts.length > 1 && runner.reduceBatch) return runner.reduceBatch(sources, texts);
   return Promise.all(texts.map(async (text) => runner.reduce(sources, text)));

@@ -1,4 +1,5 @@
-// The rows that a custom reduce sees, as the text `[[[key,id],value],…]`: put together from bytes, decoded once.
+// The rows that a custom reduce sees, as the text `[[[key,id],value],…]`: put together from bytes, decoded once. For a function that
+// never looks at keys, `[[null,value],…]`.
 
 import { decodeKey, keyEnd } from "../collation/index.js";
 import { ByteCursor, ROW_KEY_TEXT } from "../views/row-value.js";
@@ -11,18 +12,21 @@ const BACKSLASH = 0x5c;
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
 
+const NO_HEAD = Buffer.from("[null,");
+
 /** Above this a copy by the engine beats a loop. */
 const LOOP_MAX = 48;
 
 class RowsWriter {
-  readonly #layout: KeyLayout;
+  /** Undefined: keys are left out. */
+  readonly #layout: KeyLayout | undefined;
   #bytes = Buffer.allocUnsafe(16 * 1024);
   #used = 0;
   /** `[[key,id],` of the row under way, in `#bytes`. */
   #headStart = 0;
   #headEnd = 0;
 
-  constructor(layout: KeyLayout) {
+  constructor(layout: KeyLayout | undefined) {
     this.#layout = layout;
   }
 
@@ -39,23 +43,27 @@ class RowsWriter {
   }
 
   row(slice: LeafRows, i: number): void {
-    const key = slice.key(i);
     const entry = slice.value(i);
-    const start = this.#layout.keyStart(key);
     this.#headStart = this.#used;
     this.#headEnd = 0;
+    if (this.#layout === undefined) this.#copy(NO_HEAD, 0, NO_HEAD.length);
+    else this.#head(this.#layout, slice.key(i), entry);
+    visitValues(entry, this.#value);
+  }
+
+  #head(layout: KeyLayout, key: Uint8Array, entry: Uint8Array): void {
+    const start = layout.keyStart(key);
     this.#byte(OPEN);
     this.#byte(OPEN);
     if ((entry[0] as number) & ROW_KEY_TEXT) {
       const cursor = new ByteCursor(entry, 1);
       const length = cursor.varint();
       this.#copy(entry, cursor.pos, cursor.pos + length);
-    } else this.#text(decodeKey(this.#layout.collation, key, start));
+    } else this.#text(decodeKey(layout.collation, key, start));
     this.#byte(COMMA);
-    this.#id(key, keyEnd(this.#layout.collation, key, start));
+    this.#id(key, keyEnd(layout.collation, key, start));
     this.#byte(CLOSE);
     this.#byte(COMMA);
-    visitValues(entry, this.#value);
   }
 
   /** The first value follows its head; others repeat the head. */
@@ -112,8 +120,14 @@ class RowsWriter {
 /**
  * The rows of slices in ascending order, or descending when `reverse`. The values of one document and key come last
  * first either way.
+ *
+ * @param layout - undefined to leave out keys and ids.
  */
-export function rowsText(layout: KeyLayout, slices: readonly LeafRows[], reverse: boolean): string {
+export function rowsText(
+  layout: KeyLayout | undefined,
+  slices: readonly LeafRows[],
+  reverse: boolean,
+): string {
   const writer = new RowsWriter(layout);
   writer.start();
   if (reverse) {

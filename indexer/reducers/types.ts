@@ -28,6 +28,11 @@ export type JsReduceResult = string | ReduceOverflow | ReduceFailure;
  * infrastructure is gone and fails the build or query that asked.
  */
 export interface JsReduceRunner {
+  /**
+   * The functions run in our own view server, which is known not to tell them more than they can see. So a function that never looks
+   * at keys is not sent any. Default false.
+   */
+  readonly ours?: boolean;
   /** One command over the rows `[[[key,id],value],…]`: a result for each source. */
   reduce(sources: readonly string[], rows: string): Awaitable<readonly JsReduceResult[]>;
   /** One command over earlier results `[v,…]`. `context` is what an overflow message names; default empty. */

@@ -172,8 +172,8 @@ class BulkMerge {
     const { threads, signal } = this.#context;
     const { cancelName, ...what } = task;
     const channel = reduceElsewhere ? new MessageChannel() : undefined;
-    if (channel && reduceElsewhere)
-      serveReducer(channel.port1, reduceElsewhere.reducer(this.#group.config));
+    const runner = reduceElsewhere?.reducer(this.#group.config);
+    if (channel && runner) serveReducer(channel.port1, runner);
     try {
       return await threads.merge(
         {
@@ -184,6 +184,7 @@ class BulkMerge {
           extentBytes: this.#extentBytes,
           cancelPath: task.tree === "ids" ? join(this.#progress.folder, cancelName) : undefined,
           reducePort: channel?.port2,
+          reduceOurs: runner?.ours ?? false,
         },
         signal,
       );

@@ -76,6 +76,7 @@ export class MappingRuntime {
     const runner = (): Promise<JsReduceRunner> =>
       (made ??= this.mapper().then((mapper) => mapper.reducer(config)));
     return {
+      ours: this.#options.mapIn === "threads" || this.#options.server === undefined,
       reduce: async (sources, rows) => (await runner()).reduce(sources, rows),
       rereduce: async (source, values, context) =>
         (await runner()).rereduce(source, values, context),

@@ -58,6 +58,15 @@ const OPAQUE = [
   "function (doc) { var f = function () { return doc }; emit(f().a, 1) }",
   "function (doc) { require('views/lib/x').f(doc) }",
   "function (doc) { emit(this.doc, doc.a) }",
+  // Ways to ask a function for its arguments, by a name that is put together at run time.
+  "function f(doc) { var x = 'argu' + 'ments'; emit(f[x][0].a, 1) }",
+  "function f(doc) { var g = f, x = 'argu' + 'ments'; emit(g[x][0].a, 1) }",
+  "function f(doc) { var x = 'argu' + 'ments'; emit([f][0][x][0].a, 1) }",
+  "function f(doc) { var x = 'argu' + 'ments'; emit([].concat(f)[0][x][0].a, 1) }",
+  "function f(doc) { var x = 'argu' + 'ments'; function h(g) { return g[x][0] } emit(h(f).a, 1) }",
+  "function (doc) { var x = 'call' + 'er'; function g() { return g[x] } emit(g(), 1) }",
+  "function (doc) { var x = 'call' + 'er'; emit([1].map(function g() { return g[x] }), 1) }",
+  "function (doc) { var x = 'call' + 'er', g = function () { return g[x] }; emit(g(), 1) }",
 ];
 
 describe("the members a map function can see", () => {
