@@ -200,6 +200,11 @@ export class Store {
     return this.#header.commit;
   }
 
+  /** Number of the commit that holds just what was last applied; undefined while something applied waits for its commit. */
+  get stateCommit(): number | undefined {
+    return this.#roots === this.#rootsCommitted ? this.#header.commit : undefined;
+  }
+
   get path(): string | undefined {
     return this.#storage.path;
   }

@@ -9,11 +9,12 @@ const ENTRIES_MIN = 1024;
 /** A larger arena, grown for one huge chunk, is given back. */
 const ARENA_BYTES_KEPT_MAX = 32 * 1024 * 1024;
 
-/** Entries on their way between threads: their bytes, four numbers an entry (key start and end, value start and end), ordinals. */
+/** Entries on their way between threads: their bytes, four numbers an entry (key start and end, value start and end), ordinals, flags. */
 export interface RawEntries {
   readonly bytes: Uint8Array;
   readonly spans: Uint32Array;
   readonly ordinals: Float64Array;
+  readonly flags: Uint8Array;
 }
 
 /**
@@ -112,7 +113,7 @@ export class EntryBatch {
    *
    * @param ordinal - Place of the entry's document in the feed: an integer from 0 to 2^53 - 1; -1 in a cancel that is meant for the
    * entries of a merge's base tree.
-   * @param flags - 0, or `CANCEL`.
+   * @param flags - 0, or `CANCEL`; bits above it are the owner's, for batches that stay in memory.
    */
   push(
     keyStart: number,
@@ -142,13 +143,19 @@ export class EntryBatch {
     if (this.bytes.length > ARENA_BYTES_KEPT_MAX) this.bytes = new Uint8Array(ARENA_BYTES_KEPT_MAX);
   }
 
-  /** A copy of all entries as transferable arrays, in order of insertion, before a sort; the batch is cleared. Cancels do not travel. */
+  /** Adds to the flags of the i-th entry in order of insertion. */
+  mark(i: number, flags: number): void {
+    this.#flags[i] = (this.#flags[i] as number) | flags;
+  }
+
+  /** A copy of all entries as transferable arrays, in order of insertion; the batch is cleared. */
   export(): RawEntries {
     const n = this.#length;
     const raw = {
       bytes: this.bytes.slice(0, this.used),
       spans: this.#spans.slice(0, n * 4),
       ordinals: this.#ordinals.slice(0, n),
+      flags: this.#flags.slice(0, n),
     };
     this.clear();
     return raw;
@@ -160,7 +167,7 @@ export class EntryBatch {
     this.ensure(raw.bytes.length);
     this.bytes.set(raw.bytes, base);
     this.used = base + raw.bytes.length;
-    const { spans, ordinals } = raw;
+    const { spans, ordinals, flags } = raw;
     for (let i = 0; i < ordinals.length; i++) {
       this.push(
         base + (spans[i * 4] as number),
@@ -168,6 +175,7 @@ export class EntryBatch {
         base + (spans[i * 4 + 2] as number),
         base + (spans[i * 4 + 3] as number),
         ordinals[i] as number,
+        flags[i],
       );
     }
   }

@@ -9,7 +9,9 @@ import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entr
 import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
 import { partitionEnd, refusedId } from "../views/partitions.js";
 import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
+import { BaseComparison } from "./base-comparison.js";
 import { combineRows } from "./combine-rows.js";
+import type { KnownDocuments } from "./known-filter.js";
 import type {
   DocumentFailure,
   EntrySet,
@@ -39,6 +41,8 @@ export interface DocumentRef {
   versionLow: number;
   versionHigh: number;
   ordinal: number;
+  /** The entry that the index has of it. */
+  before: Uint8Array | undefined;
 }
 
 class MalformedReply extends Error {}
@@ -64,6 +68,7 @@ export class ChunkEncoder {
   #rows = 0;
   #logs: { id: string; text: string }[] = [];
   #documentFailure: GroupSegments["documentFailure"];
+  #comparison: BaseComparison | undefined;
 
   constructor(config: GroupConfig) {
     this.#config = config;
@@ -74,6 +79,15 @@ export class ChunkEncoder {
   /** Bytes held: what a memory bound should count. */
   get memoryBytes(): number {
     return this.#views.reduce((sum, batch) => sum + batch.used, this.#ids.used);
+  }
+
+  /**
+   * Until `finish`, documents are compared with what the index holds of them.
+   *
+   * @param rows - their rows too, where the keys are the same.
+   */
+  compareWith(known: KnownDocuments, rows: boolean): void {
+    this.#comparison = new BaseComparison(known, this.#ids, this.#views, rows);
   }
 
   addDeleted(doc: DocumentRef): void {
@@ -159,9 +173,10 @@ export class ChunkEncoder {
   }
 
   /** Hands over what was added, and clears: as it is, for `memory`; sorted and appended to the run file, for `run`. */
-  finish(output: Output): GroupSegments {
+  finish(output: Output, ordinalBase: number): GroupSegments {
     const { partitioned } = this.#config;
     const run = output.kind === "run" ? RunFile.create(output.path) : undefined;
+    this.#comparison?.finish();
     try {
       const segment = (batch: EntryBatch, tree?: number): EntrySet | undefined => {
         if (batch.length === 0) return undefined;
@@ -186,6 +201,8 @@ export class ChunkEncoder {
         failed: this.#failed,
         rows: this.#rows,
         documentFailure: this.#documentFailure,
+        ordinalBase,
+        base: this.#comparison?.base,
         logs: this.#logs,
       };
       return result;
@@ -202,6 +219,7 @@ export class ChunkEncoder {
     this.#mapped = this.#unchanged = this.#deleted = this.#failed = this.#rows = 0;
     this.#logs = [];
     this.#documentFailure = undefined;
+    this.#comparison = undefined;
   }
 
   #rewind(view: number, used: number, length: number): void {
@@ -334,6 +352,7 @@ export class ChunkEncoder {
     }
     batch.used = p;
     batch.push(keyStart, valueStart, valueStart, p, doc.ordinal);
+    this.#comparison?.document(doc, dst.subarray(valueStart, p), rows);
     this.#rowCount = 0;
   }
 

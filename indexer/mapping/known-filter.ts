@@ -1,11 +1,11 @@
-// Tells documents that the index already holds in the same version, by looking their ids up in the id tree as committed.
+// What the index already holds of the documents of a chunk: their ids are looked up in the id tree as committed.
 
 import { statSync } from "node:fs";
 
-import { EntryBatch, Store } from "../../btree/index.js";
-import { ID_UNCHANGED, idFlags } from "../views/id-entry.js";
+import { EntryBatch, Store, type Snapshot } from "../../btree/index.js";
 import type { Slices } from "../sources/index.js";
-import { groupReducers } from "../views/group-reducers.js";
+import { groupReducers, IDS_TREE, viewTreeName } from "../views/group-reducers.js";
+import type { KnownBase } from "./types.js";
 
 const OPEN_MAX = 16;
 
@@ -64,33 +64,59 @@ async function openStore(path: string): Promise<Store | undefined> {
   return file.store;
 }
 
-/**
- * @returns one byte for each document of `slices`: 1 where the index holds this version. A document that is met twice in the
- * chunk is never called unchanged for its first occurrence only; both are compared with the same state. When a compaction has put
- * another file in the place of this one meanwhile, no document is known: it is mapped, and found to be the same when it is applied.
- */
-export async function unchangedDocuments(path: string, slices: Slices): Promise<Uint8Array> {
-  const verdicts = new Uint8Array(slices.count);
-  const store = await openStore(path);
-  if (!store) return verdicts;
-  // Sorted by radix: comparing thousands of ids by calls costs more than looking them up.
-  const order = sortedIds(slices);
-  const snapshot = store.snapshot();
-  try {
-    const found = snapshot.tree("ids").getMany(order.unique);
+/** What the index holds of the documents of a chunk, in its committed state. To be released. */
+export class KnownDocuments {
+  readonly base: KnownBase;
+  /** One byte for each document: 1 where the index holds this version. */
+  readonly unchanged: Uint8Array;
+  /** By position in the chunk: the id tree's entry. */
+  readonly entries: readonly (Uint8Array | undefined)[];
+  readonly #snapshot: Snapshot;
+
+  constructor(path: string, store: Store, slices: Slices) {
+    this.base = { path, commit: store.commitNumber };
+    this.unchanged = new Uint8Array(slices.count);
+    const entries = new Array<Uint8Array | undefined>(slices.count).fill(undefined);
+    // Sorted by radix: comparing thousands of ids by calls costs more than looking them up.
+    const order = sortedIds(slices);
+    this.#snapshot = store.snapshot();
+    const found = this.#snapshot.tree(IDS_TREE).getMany(order.unique);
     let at = -1;
     for (let n = 0; n < order.documents.length; n++) {
       if (order.first[n] === 1) at++;
       const entry = found[at];
-      if (!entry || idFlags(entry) & ID_UNCHANGED) continue;
+      if (!entry) continue;
       const i = order.documents[n] as number;
+      entries[i] = entry;
       if (readWord(entry, 1) === slices.hashLow[i] && readWord(entry, 5) === slices.hashHigh[i])
-        verdicts[i] = 1;
+        this.unchanged[i] = 1;
     }
-  } finally {
-    snapshot.release();
+    this.entries = entries;
   }
-  return verdicts;
+
+  /** Values of a view's entries, by sorted row keys. */
+  rows(tree: number, sortedKeys: readonly Uint8Array[]): (Uint8Array | undefined)[] {
+    return this.#snapshot.tree(viewTreeName(tree)).getMany(sortedKeys);
+  }
+
+  release(): void {
+    this.#snapshot.release();
+  }
+}
+
+/**
+ * A document that is met twice in the chunk is never called unchanged for its first occurrence only; both are compared with the same
+ * state.
+ *
+ * @returns undefined when a compaction has put another file in the place of this one meanwhile: no document is known then; it is
+ * mapped, and found to be the same when it is applied.
+ */
+export async function knownDocuments(
+  path: string,
+  slices: Slices,
+): Promise<KnownDocuments | undefined> {
+  const store = await openStore(path);
+  return store && new KnownDocuments(path, store, slices);
 }
 
 /** Documents by id. */

@@ -10,7 +10,7 @@ import { refusedId } from "../views/partitions.js";
 import { writeVarint } from "../views/row-value.js";
 import { ChunkEncoder, type DocumentRef } from "./chunk-encoder.js";
 import { DocumentText, projectedLines } from "./document-text.js";
-import { unchangedDocuments } from "./known-filter.js";
+import { knownDocuments, type KnownDocuments } from "./known-filter.js";
 import { LineReader } from "./line-input.js";
 import { mapSession } from "./session-cache.js";
 import {
@@ -58,19 +58,19 @@ function encoderFor(config: GroupConfig): ChunkEncoder {
   return encoder;
 }
 
-async function judge(
+function judge(
   slices: Slices,
   job: GroupJob,
   select: DocumentSelection,
-): Promise<Uint8Array> {
+  known: KnownDocuments | undefined,
+): Uint8Array {
   const verdicts = new Uint8Array(slices.count);
-  const known = job.known ? await unchangedDocuments(job.known.path, slices) : undefined;
   for (let i = 0; i < slices.count; i++) {
     const flags = slices.flags[i] as number;
     if (i < select.from || i >= select.to) verdicts[i] = SKIP;
     else if (flags & SLICE_DESIGN && !job.config.includeDesign) verdicts[i] = SKIP;
     else if (flags & SLICE_DELETED) verdicts[i] = DELETED;
-    else if (known?.[i]) verdicts[i] = UNCHANGED;
+    else if (known?.unchanged[i]) verdicts[i] = UNCHANGED;
     else if (job.config.partitionedIds && (flags & SLICE_DESIGN) === 0 && isRefused(slices, i))
       verdicts[i] = REFUSED;
     else verdicts[i] = MAP;
@@ -82,15 +82,6 @@ function isRefused({ ids, idStart, idEnd }: Slices, i: number): boolean {
   return refusedId(ids, idStart[i] as number, idEnd[i] as number) !== undefined;
 }
 
-function refAt(ref: DocumentRef, slices: Slices, i: number, ordinalBase: number): void {
-  ref.ids = slices.ids;
-  ref.idStart = slices.idStart[i] as number;
-  ref.idEnd = slices.idEnd[i] as number;
-  ref.versionLow = slices.hashLow[i] as number;
-  ref.versionHigh = slices.hashHigh[i] as number;
-  ref.ordinal = ordinalBase + i;
-}
-
 function emptyRef(): DocumentRef {
   return {
     ids: new Uint8Array(0),
@@ -99,6 +90,7 @@ function emptyRef(): DocumentRef {
     versionLow: 0,
     versionHigh: 0,
     ordinal: 0,
+    before: undefined,
   };
 }
 
@@ -111,10 +103,15 @@ export async function runMapTask(task: MapTask): Promise<MapResult> {
     beats[task.slot] = COMPILING;
     const session = mapSession(job.config, task.mapLimits);
     beats[task.slot] = 0;
-    const verdicts = await judge(slices, job, task.select);
-    const mapping = new ChunkMapping(task, job.config, session, slices);
-    mapping.run(verdicts);
-    groups.push(mapping.encoder.finish(job.output));
+    const known = job.known && (await knownDocuments(job.known.path, slices));
+    try {
+      const verdicts = judge(slices, job, task.select, known);
+      const mapping = new ChunkMapping(task, job, session, slices, known);
+      mapping.run(verdicts);
+      groups.push(mapping.encoder.finish(job.output, task.ordinalBase));
+    } finally {
+      known?.release();
+    }
   }
   return { groups, documents: slices.count };
 }
@@ -127,18 +124,27 @@ class ChunkMapping {
   readonly #slices: Slices;
   readonly #text: DocumentText;
   readonly #beats: Int32Array;
+  readonly #known: KnownDocuments | undefined;
   readonly #ref = emptyRef();
   readonly #replies: string[] = [];
   readonly #positions: number[] = [];
   readonly #logs = new Map<number, readonly LogLine[]>();
 
-  constructor(task: MapTask, config: GroupConfig, session: Session, slices: Slices) {
+  constructor(
+    task: MapTask,
+    job: GroupJob,
+    session: Session,
+    slices: Slices,
+    known: KnownDocuments | undefined,
+  ) {
     this.#task = task;
     this.#session = session;
     this.#slices = slices;
     this.#text = new DocumentText(slices, session.membersRead);
     this.#beats = new Int32Array(task.heartbeat);
-    this.encoder = encoderFor(config);
+    this.encoder = encoderFor(job.config);
+    this.#known = known;
+    if (known) this.encoder.compareWith(known, job.known?.rows ?? false);
   }
 
   run(verdicts: Uint8Array): void {
@@ -151,6 +157,18 @@ class ChunkMapping {
       i = blockEnd;
     }
     this.#beats[this.#task.slot] = 0;
+  }
+
+  #refAt(i: number): void {
+    const ref = this.#ref;
+    const slices = this.#slices;
+    ref.ids = slices.ids;
+    ref.idStart = slices.idStart[i] as number;
+    ref.idEnd = slices.idEnd[i] as number;
+    ref.versionLow = slices.hashLow[i] as number;
+    ref.versionHigh = slices.hashHigh[i] as number;
+    ref.ordinal = this.#task.ordinalBase + i;
+    ref.before = this.#known?.entries[i];
   }
 
   #blockEnd(start: number): number {
@@ -183,7 +201,7 @@ class ChunkMapping {
       if (verdict === SKIP) continue;
       const failure = verdict === MAP && failures.size > 0 ? failures.get(i) : undefined;
       if (verdict !== MAP || failure) {
-        refAt(this.#ref, slices, i, this.#task.ordinalBase);
+        this.#refAt(i);
         if (failure) this.encoder.addFailure(this.#ref, failure);
         else if (verdict === DELETED) this.encoder.addDeleted(this.#ref);
         else if (verdict === REFUSED) this.encoder.addRefused(this.#ref);
@@ -213,7 +231,7 @@ class ChunkMapping {
       let end = joined.indexOf(0x0a, start);
       if (end < 0) end = joined.length;
       const ref = this.#ref;
-      refAt(ref, this.#slices, i, this.#task.ordinalBase);
+      this.#refAt(i);
       const logs = this.#logs.get(i);
       const failures = logs === undefined ? NO_FAILURES : this.#takeLogs(logs);
       this.encoder.addMapped(ref, joined, start, end, failures);
@@ -279,7 +297,9 @@ export function runSyntaxTask(task: SyntaxTask): void {
 
 export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> {
   const slices = reader.read(task.input);
-  const verdicts = await judge(slices, task.group, task.select);
+  const known = task.group.known && (await knownDocuments(task.group.known.path, slices));
+  const verdicts = judge(slices, task.group, task.select, known);
+  known?.release();
   const { count } = slices;
   const mapped = new Uint32Array(count);
   const starts = new Uint32Array(count);
@@ -372,7 +392,7 @@ export function runEncodeTask(task: EncodeTask): GroupSegments {
       start = end + 1;
     }
   }
-  return encoder.finish(task.group.output);
+  return encoder.finish(task.group.output, ordinalBase);
 }
 
 const scanned = new EntryBatch();

@@ -57,6 +57,15 @@ export type Output =
 export interface KnownIndex {
   /** The index file; opened for reading, its committed state followed. */
   readonly path: string;
+  /** Look for the documents' rows too: worth it when this state is likely to be the one that the result is applied to. */
+  readonly rows: boolean;
+}
+
+/** The state of an index that a result was compared with: what it says of rows lost and rows unchanged holds for this state only. */
+export interface KnownBase {
+  readonly path: string;
+  /** Number of the commit. */
+  readonly commit: number;
 }
 
 /** Which documents of the chunk: [from, to) by position. */
@@ -226,6 +235,10 @@ export interface GroupSegments {
   /** The first document that could not be mapped at all: what makes a whole group fail in strict mode. */
   readonly documentFailure:
     { readonly id: string; readonly error: string; readonly reason: string } | undefined;
+  /** Ordinal of the chunk's first document. */
+  readonly ordinalBase: number;
+  /** What the entries' flags compare with; undefined when they compare with nothing. */
+  readonly base: KnownBase | undefined;
   /** `log()` calls, a bounded sample, with the document's id. */
   readonly logs: readonly { readonly id: string; readonly text: string }[];
 }

@@ -9,7 +9,8 @@ import { finishBulkLoad } from "./bulk-load.js";
 import { mapInOrder } from "./chunk-stream.js";
 import type { GroupIndex } from "./group-index.js";
 import { bootId, RunProgress, type RunHeader } from "./run-progress.js";
-import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
+import { ORDINALS_A_CHUNK } from "./ordinals.js";
+import type { UpdateContext } from "./update-context.js";
 import {
   addCounts,
   sum,

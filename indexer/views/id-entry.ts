@@ -14,6 +14,19 @@ export const ID_DELETED = 2;
 /** Segments only: the index already held this version when the document was looked at. */
 export const ID_UNCHANGED = 4;
 
+// Flags of buffered entries (EntryBatch), which say what the mapping thread found in the index as committed. Bit 0 is CANCEL.
+
+/** Id entry: it was compared with the index; the next three say how. */
+export const ENTRY_BASED = 2;
+/** Id entry: the index holds the document's rows just as they are, all of them. */
+export const ENTRY_SAME_ROWS = 4;
+/** Id entry: the index does not know the document. */
+export const ENTRY_ABSENT = 8;
+/** Id entry: the index has error records of the document. */
+export const ENTRY_HAD_ERRORS = 16;
+/** Row: the document has lost it. */
+export const ENTRY_LOST_ROW = 2;
+
 /** Bytes before the items. */
 export const ID_HEADER_BYTES = 9;
 
@@ -40,6 +53,35 @@ export function emittedKeys(entry: Uint8Array): EmittedKey[] {
     keys.push({ tree, key: cursor.take(cursor.varint()) });
   }
   return keys;
+}
+
+/** Past this many keys a document's old and new keys are compared by a set. */
+const PAIRWISE_MAX = 16;
+
+/** The keys that a document emitted before and does not any more. */
+export function lostKeys(
+  before: readonly EmittedKey[],
+  after: readonly EmittedKey[],
+): readonly EmittedKey[] {
+  if (after.length === 0) return before;
+  if (before.length <= PAIRWISE_MAX && after.length <= PAIRWISE_MAX)
+    return before.filter(
+      ({ tree, key }) =>
+        !after.some((other) => other.tree === tree && Buffer.compare(other.key, key) === 0),
+    );
+  const kept = new Set(after.map(nameOf));
+  return before.filter((emitted) => !kept.has(nameOf(emitted)));
+}
+
+function nameOf({ tree, key }: EmittedKey): string {
+  return `${tree}:${Buffer.from(key).toString("latin1")}`;
+}
+
+/** Whether two entries have the same keys, in the same order. */
+export function sameKeys(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = ID_HEADER_BYTES; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }
 
 export function encodeIdEntry(

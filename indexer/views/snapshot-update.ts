@@ -3,7 +3,8 @@
 import { mapInOrder } from "./chunk-stream.js";
 import type { GroupIndex } from "./group-index.js";
 import { compareSnapshot } from "./snapshot-scan.js";
-import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
+import { ORDINALS_A_CHUNK } from "./ordinals.js";
+import type { UpdateContext } from "./update-context.js";
 import type { UpdateCounts, UpdateRun } from "./update-types.js";
 import { Window } from "./window.js";
 

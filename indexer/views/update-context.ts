@@ -11,9 +11,6 @@ import type { GroupIndex, GroupState } from "./group-index.js";
 import { runsFolderName } from "./manifest.js";
 import type { UpdaterOptions } from "./update-types.js";
 
-/** Room for the documents of a chunk in feed ordinals. */
-export const ORDINALS_A_CHUNK = 2 ** 24;
-
 export class UpdateContext {
   readonly options: UpdaterOptions;
   readonly marker: CarefulMarker;

@@ -122,7 +122,7 @@ export class Updater {
         } else if (built && ids.length > 0) {
           const buffer = new WriteBuffer(group.config);
           buffer.addDeletions(ids.map((id) => Buffer.from(id)));
-          const { changes } = buffer.drain(group.store.snapshot());
+          const { changes } = buffer.drain(group.store.snapshot(), undefined);
           await group.store.apply(changes, encodeState(next));
         } else await group.store.apply(new Map(), encodeState(next));
       });

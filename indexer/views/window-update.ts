@@ -4,9 +4,10 @@
 import { mapInOrder } from "./chunk-stream.js";
 import type { GroupIndex } from "./group-index.js";
 import { IDS_TREE } from "./group-reducers.js";
-import { ORDINALS_A_CHUNK, type UpdateContext } from "./update-context.js";
+import { ORDINALS_A_CHUNK } from "./ordinals.js";
+import type { UpdateContext } from "./update-context.js";
 import type { UpdateCounts, UpdateRun } from "./update-types.js";
-import { Window } from "./window.js";
+import { CATCH_UP_BYTES, Window } from "./window.js";
 
 /** Chunks of a short feed are made this small at the least, so that all threads have something to do. */
 const CHUNK_BYTES_MIN = 256 * 1024;
@@ -26,10 +27,11 @@ export async function updateByWindows(
   const since = groups[0]?.state.seq ?? undefined;
   // A live feed has no end of its own: when this fails, nobody reads it any more.
   const givenUp = new AbortController();
+  const { chunkBytes, oneWindow } = await chunkingFor(context, since, run);
   const feed = source.changes({
     since,
     until: run.until,
-    chunkBytes: await chunkBytesFor(context, since, run),
+    chunkBytes,
     signal: run.signal ? AbortSignal.any([run.signal, givenUp.signal]) : givenUp.signal,
   });
   const fresh = groups.every(isEmptyGroup);
@@ -39,7 +41,7 @@ export async function updateByWindows(
       groups: groups.map((group) => ({
         config: group.config,
         output: { kind: "memory" },
-        known: fresh ? undefined : { path: group.path },
+        known: fresh ? undefined : { path: group.path, rows: oneWindow },
       })),
       ordinalBase: number * ORDINALS_A_CHUNK,
       signal: undefined,
@@ -98,19 +100,28 @@ export async function updateByWindows(
   run.signal?.throwIfAborted();
 }
 
-/** Undefined leaves it to the source. */
-async function chunkBytesFor(
+interface Chunking {
+  /** Undefined leaves it to the source. */
+  readonly chunkBytes: number | undefined;
+  /** What is mapped is likely to be applied to the state that it is compared with. */
+  readonly oneWindow: boolean;
+}
+
+async function chunkingFor(
   { options }: UpdateContext,
   since: string | undefined,
   { until }: UpdateRun,
-): Promise<number | undefined> {
+): Promise<Chunking> {
   const { source, threads, chunkBytes } = options;
-  // A source with a stamp knows its extent without asking anybody.
-  if (chunkBytes !== undefined || until !== "now" || !source.stamp) return chunkBytes;
+  // A source with a stamp knows its extent without asking anybody. A live feed is mostly caught up.
+  if (until !== "now" || !source.stamp) return { chunkBytes, oneWindow: until !== "now" };
   const { bytes } = await source.extent(since);
-  if (bytes === undefined) return undefined;
+  if (bytes === undefined) return { chunkBytes, oneWindow: false };
   const share = Math.ceil(bytes / threads.threads);
-  return Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, share));
+  return {
+    chunkBytes: chunkBytes ?? Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, share)),
+    oneWindow: bytes <= options.minBytes * CATCH_UP_BYTES,
+  };
 }
 
 /** Nothing was ever applied to it. */

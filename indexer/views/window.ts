@@ -4,7 +4,7 @@ import type { ChunkResult } from "../mapping/mapper.js";
 import type { LineInput } from "../mapping/types.js";
 import type { Chunk } from "../sources/index.js";
 import { encodeState, type GroupIndex, type GroupState } from "./group-index.js";
-import { ORDINALS_A_CHUNK } from "./update-context.js";
+import { ORDINALS_A_CHUNK } from "./ordinals.js";
 import {
   addCounts,
   type UpdateCounts,
@@ -18,7 +18,7 @@ import { WriteBuffer } from "./write-buffer.js";
  * the fewer nodes are written twice.
  */
 const CATCH_UP_DOCUMENTS = 20;
-const CATCH_UP_BYTES = 8;
+export const CATCH_UP_BYTES = 8;
 
 /** Chunks that were mapped and not yet applied, and how they are applied. */
 export class Window {
@@ -87,10 +87,12 @@ export class Window {
   async #apply(group: GroupIndex, buffer: WriteBuffer, state: GroupState): Promise<void> {
     const snapshot = group.store.snapshot();
     try {
-      let drained = buffer.drain(snapshot);
+      const commit = group.store.stateCommit;
+      const at = commit === undefined ? undefined : { path: group.path, commit };
+      let drained = buffer.drain(snapshot, at);
       if (drained.remap.length > 0) {
         await this.#remap(group, buffer, drained.remap);
-        drained = buffer.drain(snapshot);
+        drained = buffer.drain(snapshot, at);
       }
       const bytes = encodeState(state);
       const moved = Buffer.compare(bytes, group.store.state) !== 0;

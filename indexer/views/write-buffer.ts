@@ -9,20 +9,27 @@ import {
   type EntrySet,
   type GroupConfig,
   type GroupSegments,
+  type KnownBase,
 } from "../mapping/types.js";
 import { errorRange } from "./error-entry.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./group-reducers.js";
 import {
   emittedKeys,
+  ENTRY_ABSENT,
+  ENTRY_BASED,
+  ENTRY_HAD_ERRORS,
+  ENTRY_LOST_ROW,
+  ENTRY_SAME_ROWS,
   ID_DELETED,
   ID_ERRORS,
   ID_HEADER_BYTES,
   ID_UNCHANGED,
   idFlags,
+  lostKeys,
   rowKey,
   sameVersion,
-  type EmittedKey,
 } from "./id-entry.js";
+import { ORDINALS_A_CHUNK } from "./ordinals.js";
 
 /** Operations for every tree, and documents that must be mapped again. */
 export interface Drained {
@@ -34,11 +41,16 @@ export interface Drained {
   readonly remap: readonly number[];
 }
 
+/** The document was compared with the current state when it was mapped. */
+const BASED = Symbol("based");
+
 export class WriteBuffer {
   readonly #config: GroupConfig;
   readonly #ids = new EntryBatch();
   readonly #errors = new EntryBatch(1024);
   readonly #views: readonly EntryBatch[];
+  /** By ordinal of a chunk's first document: the state that its entries were compared with, if all were with one. */
+  readonly #bases = new Map<number, KnownBase | undefined>();
 
   constructor(config: GroupConfig) {
     this.#config = config;
@@ -58,6 +70,10 @@ export class WriteBuffer {
     importSet(this.#ids, segments.ids);
     importSet(this.#errors, segments.errors);
     for (const [i, set] of segments.views.entries()) importSet(this.#views[i], set);
+    const { base, ordinalBase } = segments;
+    const known = this.#bases.get(ordinalBase);
+    const agree = known && base && known.path === base.path && known.commit === base.commit;
+    this.#bases.set(ordinalBase, this.#bases.has(ordinalBase) && !agree ? undefined : base);
   }
 
   /** Documents that are gone from the source. */
@@ -78,37 +94,48 @@ export class WriteBuffer {
   /**
    * Works out what the window changes, against the current state of the trees. The operations point into the buffer: `clear` only
    * after they were applied.
+   *
+   * @param at - what this state is called, if it is a commit: documents that were compared with it are not looked up again.
    */
-  drain(current: Snapshot): Drained {
+  drain(current: Snapshot, at: KnownBase | undefined): Drained {
     const superseded = new Set<number>();
+    const sameRows = new Set<number>();
     const ids = this.#ids;
     ids.sort();
     const winners = lastOccurrences(ids, superseded);
-    const keys = winners.map((i) => ids.bytes.subarray(ids.keyStart(i), ids.keyEnd(i)));
-    const old = current.tree(IDS_TREE).getMany(keys);
+    const { keys, old } = this.#lookUp(winners, current, at);
     const idOps: TreeOp[] = [];
     const removals = this.#views.map((): Uint8Array[] => []);
     const errorRemovals: Uint8Array[] = [];
     const remap: number[] = [];
     const errors = current.tree(ERRORS_TREE);
     for (const [n, i] of winners.entries()) {
-      const key = keys[n] as Uint8Array;
-      const value = ids.bytes.subarray(ids.valueStart(i), ids.valueEnd(i));
       const before = old[n];
+      const value = ids.bytes.subarray(ids.valueStart(i), ids.valueEnd(i));
       const flags = idFlags(value);
       if (flags & ID_UNCHANGED) {
-        if (!before || !sameVersion(before, value)) remap.push(ids.ordinal(i));
+        if (before !== BASED && !(before && sameVersion(before, value))) remap.push(ids.ordinal(i));
         continue;
       }
+      const key = keys[n] as Uint8Array;
       const deleted = (flags & ID_DELETED) !== 0;
-      if (before) {
-        removeLostRows(removals, key, emittedKeys(before), deleted ? [] : emittedKeys(value));
-        if (idFlags(before) & ID_ERRORS)
-          for (const slice of errors.slices(errorRange(key)))
-            for (let e = 0; e < slice.length; e++) errorRemovals.push(slice.key(e));
+      let isKnown = before !== undefined;
+      let hadErrors = false;
+      if (before === BASED) {
+        const found = ids.flags(i);
+        isKnown = (found & ENTRY_ABSENT) === 0;
+        hadErrors = (found & ENTRY_HAD_ERRORS) !== 0;
+        if (found & ENTRY_SAME_ROWS) sameRows.add(ids.ordinal(i));
+      } else if (before) {
+        hadErrors = (idFlags(before) & ID_ERRORS) !== 0;
+        for (const lost of lostKeys(emittedKeys(before), deleted ? [] : emittedKeys(value)))
+          removals[lost.tree]?.push(rowKey(lost.key, key));
       }
+      if (hadErrors)
+        for (const slice of errors.slices(errorRange(key)))
+          for (let e = 0; e < slice.length; e++) errorRemovals.push(slice.key(e));
       if (!deleted) idOps.push({ key, value });
-      else if (before) idOps.push({ key, value: undefined });
+      else if (isKnown) idOps.push({ key, value: undefined });
     }
     const changes = new Map<string, TreeOp[]>();
     if (idOps.length > 0) changes.set(IDS_TREE, idOps);
@@ -116,19 +143,59 @@ export class WriteBuffer {
       const ops = mergeOps(inserts, removed);
       if (ops.length > 0) changes.set(name, ops);
     };
-    put(ERRORS_TREE, collectRows(this.#errors, superseded, undefined), errorRemovals);
+    const lost = (ordinal: number): boolean => this.#isBasedOn(ordinal, at);
+    const isSuperseded = (ordinal: number): boolean => superseded.has(ordinal);
+    put(ERRORS_TREE, collectRows(this.#errors, { dropped: isSuperseded, lost }), errorRemovals);
+    const dropped = (ordinal: number): boolean =>
+      sameRows.has(ordinal) || superseded.has(ordinal);
     for (const [tree, batch] of this.#views.entries()) {
       const collation = this.#config.collations[tree] ?? "root";
-      const rows = collectRows(batch, superseded, collation, this.#config.partitioned);
+      const { partitioned } = this.#config;
+      const rows = collectRows(batch, { dropped, lost, collation, partitioned });
       put(viewTreeName(tree), rows, removals[tree] ?? []);
     }
     return { changes, remap };
+  }
+
+  /** The entries that the documents have now; `BASED` where the mapping thread has seen them. */
+  #lookUp(
+    winners: readonly number[],
+    current: Snapshot,
+    at: KnownBase | undefined,
+  ): {
+    readonly keys: readonly (Uint8Array | undefined)[];
+    readonly old: readonly (Uint8Array | typeof BASED | undefined)[];
+  } {
+    const ids = this.#ids;
+    const unknown: Uint8Array[] = [];
+    const places: number[] = [];
+    const old = new Array<Uint8Array | typeof BASED | undefined>(winners.length).fill(BASED);
+    const keys = winners.map((i, n) => {
+      const key = ids.bytes.subarray(ids.keyStart(i), ids.keyEnd(i));
+      if ((ids.flags(i) & ENTRY_BASED) === 0 || !this.#isBasedOn(ids.ordinal(i), at)) {
+        unknown.push(key);
+        places.push(n);
+      }
+      return key;
+    });
+    if (unknown.length > 0)
+      for (const [u, entry] of current.tree(IDS_TREE).getMany(unknown).entries())
+        old[places[u] as number] = entry;
+    return { keys, old };
+  }
+
+  #isBasedOn(ordinal: number, at: KnownBase | undefined): boolean {
+    const base = this.#bases.get(ordinal - (ordinal % ORDINALS_A_CHUNK));
+    return (
+      at !== undefined && base !== undefined && base.commit === at.commit && base.path === at.path
+    );
   }
 
   clear(): void {
     this.#ids.clear();
     this.#errors.clear();
     for (const batch of this.#views) batch.clear();
+    this.#bases.clear();
   }
 }
 
@@ -160,33 +227,18 @@ function sameKey(batch: EntryBatch, a: number, b: number): boolean {
   return true;
 }
 
-/** Past this many keys a document's old and new keys are compared by a set. */
-const PAIRWISE_MAX = 16;
-
-function removeLostRows(
-  removals: Uint8Array[][],
-  id: Uint8Array,
-  before: readonly EmittedKey[],
-  after: readonly EmittedKey[],
-): void {
-  const kept =
-    before.length > PAIRWISE_MAX || after.length > PAIRWISE_MAX
-      ? new Set(after.map(({ tree, key }) => `${tree}:${Buffer.from(key).toString("latin1")}`))
-      : undefined;
-  for (const { tree, key } of before) {
-    const stays = kept
-      ? kept.has(`${tree}:${Buffer.from(key).toString("latin1")}`)
-      : after.some((other) => other.tree === tree && Buffer.compare(other.key, key) === 0);
-    if (!stays) removals[tree]?.push(rowKey(key, id));
-  }
+interface RowChoice {
+  /** Whether entries with this ordinal are not wanted. */
+  readonly dropped: (ordinal: number) => boolean;
+  /** Whether what an entry with this ordinal says of a lost row holds. */
+  readonly lost: (ordinal: number) => boolean;
+  /** Of a view: how rows with one key are combined. */
+  readonly collation?: "root" | "raw";
+  readonly partitioned?: boolean;
 }
 
-function collectRows(
-  batch: EntryBatch,
-  superseded: ReadonlySet<number>,
-  collation: "root" | "raw" | undefined,
-  partitioned = false,
-): TreeOp[] {
+function collectRows(batch: EntryBatch, choice: RowChoice): TreeOp[] {
+  const { dropped, lost, collation, partitioned = false } = choice;
   batch.sort();
   const ops: TreeOp[] = [];
   const { bytes, length } = batch;
@@ -194,20 +246,18 @@ function collectRows(
     let end = i + 1;
     while (end < length && sameKey(batch, i, end)) end++;
     let first = i;
-    while (first < end && superseded.has(batch.ordinal(first))) first++;
-    // Rows of a document mapped anew under the same ordinal are the same rows.
-    if (first < end) {
-      const key = bytes.subarray(batch.keyStart(first), batch.keyEnd(first));
-      if (end - first > 1 && collation) {
-        const value = combineRows(collation, batch, first, end - 1, partitioned);
-        ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
-      } else
-        ops.push({
-          key,
-          value: bytes.subarray(batch.valueStart(end - 1), batch.valueEnd(end - 1)),
-        });
-    }
+    while (first < end && dropped(batch.ordinal(first))) first++;
     i = end;
+    // Rows of a document mapped anew under the same ordinal are the same rows.
+    if (first === end) continue;
+    const key = bytes.subarray(batch.keyStart(first), batch.keyEnd(first));
+    if (batch.flags(first) & ENTRY_LOST_ROW) {
+      if (lost(batch.ordinal(first))) ops.push({ key, value: undefined });
+    } else if (end - first > 1 && collation) {
+      const value = combineRows(collation, batch, first, end - 1, partitioned);
+      ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
+    } else
+      ops.push({ key, value: bytes.subarray(batch.valueStart(end - 1), batch.valueEnd(end - 1)) });
   }
   return ops;
 }
