@@ -4,8 +4,16 @@ import { recordFault } from "./checksum.js";
 import { BtreeError, corrupt } from "./errors.js";
 import { FRAME_BYTES, KIND_INNER, KIND_LEAF, KIND_VALUE, RECORD_BYTES_MAX } from "./format.js";
 import { decodeInnerRecord, type InnerNode } from "./inner-node.js";
-import { decodeLeafRecord, type LeafNode, type ValuePointer } from "./leaf-node.js";
+import {
+  decodeLeafRecord,
+  findInLeaf,
+  found,
+  readPointer,
+  type LeafNode,
+  type ValuePointer,
+} from "./leaf-node.js";
 import type { CachedNode, NodeCache } from "./node-cache.js";
+import { ReadWindow } from "./read-window.js";
 import type { Bytes } from "./types.js";
 
 /** Where the bytes come from: a storage, or a log that holds some of them still. */
@@ -19,6 +27,14 @@ export const PASSING_KEYS_MIN = 1000;
 /** A larger leaf is read into a buffer of its own. */
 const PASSING_BYTES_MAX = 16 * 1024;
 
+/** A leaf, and the keys [from, to) of a list that are looked for in it. */
+export interface PassingKeys {
+  readonly offset: number;
+  readonly size: number;
+  readonly from: number;
+  readonly to: number;
+}
+
 export class NodeSource {
   readonly path: string | undefined;
   readonly #bytes: ByteSource;
@@ -27,7 +43,7 @@ export class NodeSource {
   readonly #cacheNumber: number;
   #open = true;
   /** Where `passingLeaf` reads to, made when it is first called. */
-  #passing: { readonly bytes: Bytes; readonly table: Uint16Array } | undefined;
+  #passing: { readonly window: ReadWindow; readonly table: Uint16Array } | undefined;
   /** Records read from the file so far. */
   reads = 0;
 
@@ -65,6 +81,16 @@ export class NodeSource {
   }
 
   /**
+   * Tells which leaves `passingLeaf` will be asked for next, in order. Those that lie close together are read at once. What was read
+   * ahead before is forgotten: a walk begins by this, for bytes between the leaves of another walk may have been written since.
+   *
+   * @param places - offset and size of each.
+   */
+  expectPassing(places: Iterable<{ readonly offset: number; readonly size: number }>): void {
+    if (this.#bytes.readInto) this.#passingPlace.window.expect(places);
+  }
+
+  /**
    * A leaf that is looked at once, among thousands: from the cache, else read into a buffer that the next call overwrites. Buffers of
    * their own, and a place in the cache, would cost a large batch more than all its other work.
    *
@@ -74,15 +100,41 @@ export class NodeSource {
     const cached = this.#cached(offset);
     if (cached !== undefined || !this.#bytes.readInto || size > PASSING_BYTES_MAX)
       return this.leaf(offset, size);
-    this.#passing ??= {
-      bytes: new Uint8Array(PASSING_BYTES_MAX),
-      table: new Uint16Array(PASSING_BYTES_MAX),
-    };
-    const { bytes, table } = this.#passing;
-    const node = decodeLeafRecord(this.record(offset, size, KIND_LEAF, bytes), table);
+    const { window, table } = this.#passingPlace;
+    const node = decodeLeafRecord(this.record(offset, size, KIND_LEAF, window), table);
     if (node === undefined || node.count === 0)
       throw corrupt(this.path, offset, "a leaf that breaks the format");
     return node;
+  }
+
+  /**
+   * Looks keys[from, to), a few, up in a leaf in passing, and puts copies of their values into `values`.
+   *
+   * @throws BtreeError BTREE_CORRUPT, BTREE_IO, BTREE_NOT_OPEN
+   */
+  passingValues(
+    { offset, size, from, to }: PassingKeys,
+    keys: readonly Bytes[],
+    values: (Bytes | undefined)[],
+  ): void {
+    if (this.#cached(offset) !== undefined || !this.#bytes.readInto || size > PASSING_BYTES_MAX) {
+      const leaf = this.leaf(offset, size);
+      for (let k = from; k < to; k++) {
+        const i = leaf.keys.search(keys[k] as Bytes);
+        if (i >= 0) values[k] = this.valueOf(leaf, i).slice();
+      }
+      return;
+    }
+    const record = this.record(offset, size, KIND_LEAF, this.#passingPlace.window);
+    for (let k = from; k < to; k++) {
+      const isThere = findInLeaf(record, keys[k] as Bytes);
+      if (isThere === undefined) throw corrupt(this.path, offset, "a leaf that breaks the format");
+      if (!isThere) continue;
+      const { valueStart, valueEnd, pointer } = found;
+      values[k] = pointer
+        ? this.value(readPointer(record, valueStart, valueEnd))
+        : record.slice(valueStart, valueEnd);
+    }
   }
 
   /** @throws BtreeError BTREE_CORRUPT, BTREE_IO, BTREE_NOT_OPEN */
@@ -121,18 +173,15 @@ export class NodeSource {
     this.#cache?.set(this.#cacheNumber, offset, node);
   }
 
-  /** A whole record, verified; read into `buffer`, where there is one. */
-  record(offset: number, size: number, kind: number, buffer?: Bytes): Bytes {
+  /** A whole record, verified; read by way of `window`, where there is one. */
+  record(offset: number, size: number, kind: number, window?: ReadWindow): Bytes {
     this.#assertOpen();
     if (!(size >= FRAME_BYTES) || size > RECORD_BYTES_MAX + FRAME_BYTES) {
       throw corrupt(this.path, offset, `a record of ${size} bytes`);
     }
     let record: Bytes;
     try {
-      record =
-        buffer && this.#bytes.readInto
-          ? buffer.subarray(0, this.#bytes.readInto(offset, buffer.subarray(0, size)))
-          : this.#bytes.read(offset, size);
+      record = window?.read(offset, size) ?? this.#bytes.read(offset, size);
     } catch (cause) {
       throw new BtreeError(
         "BTREE_IO",
@@ -151,6 +200,14 @@ export class NodeSource {
     if (!this.#open) return;
     this.#open = false;
     this.#cache?.detach(this.#cacheNumber);
+  }
+
+  get #passingPlace(): { readonly window: ReadWindow; readonly table: Uint16Array } {
+    this.#passing ??= {
+      window: new ReadWindow(this.#bytes),
+      table: new Uint16Array(PASSING_BYTES_MAX),
+    };
+    return this.#passing;
   }
 
   #cached(offset: number): CachedNode | undefined {

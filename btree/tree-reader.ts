@@ -5,7 +5,7 @@ import { compareBytes } from "./bytes.js";
 import { walkGroups } from "./group-walk.js";
 import type { LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
-import { type NodeSource, PASSING_KEYS_MIN } from "./node-source.js";
+import { type NodeSource, PASSING_KEYS_MIN, type PassingKeys } from "./node-source.js";
 import { rangeParts } from "./range-parts.js";
 import type {
   Bytes,
@@ -17,6 +17,9 @@ import type {
   TreeReader,
   TreeRoot,
 } from "./types.js";
+
+/** For no more keys of a leaf than these it is searched from its beginning each time, and no table made of it. */
+const SINGLE_KEYS_MAX = 3;
 
 export class NodeTreeReader implements TreeReader {
   readonly root: TreeRoot | undefined;
@@ -62,6 +65,7 @@ export class NodeTreeReader implements TreeReader {
     const values = new Array<Bytes | undefined>(sortedKeys.length).fill(undefined);
     const root = this.root;
     if (root !== undefined && sortedKeys.length > 0) {
+      if (sortedKeys.length >= PASSING_KEYS_MIN) this.#source.expectPassing([]);
       this.#many(root.offset, root.size, root.height, sortedKeys, 0, sortedKeys.length, values);
     }
     return values;
@@ -168,6 +172,10 @@ export class NodeTreeReader implements TreeReader {
     if (height === 0) {
       const passing = keys.length >= PASSING_KEYS_MIN;
       const source = this.#source;
+      if (passing && to - from <= SINGLE_KEYS_MAX) {
+        source.passingValues({ offset, size, from, to }, keys, values);
+        return;
+      }
       const leaf = passing ? source.passingLeaf(offset, size) : source.leaf(offset, size);
       for (let k = from; k < to; k++) {
         const i = leaf.keys.search(keys[k] as Bytes);
@@ -178,6 +186,7 @@ export class NodeTreeReader implements TreeReader {
       return;
     }
     const node = this.#source.inner(offset, size, height);
+    const children: PassingKeys[] = [];
     for (let k = from; k < to;) {
       const i = node.find(keys[k] as Bytes);
       let end = k + 1;
@@ -187,9 +196,12 @@ export class NodeTreeReader implements TreeReader {
         const upper = node.keys.key(i + 1);
         while (end < to && compareBytes(keys[end] as Bytes, upper) < 0) end++;
       }
-      this.#many(node.offset(i), node.size(i), height - 1, keys, k, end, values);
+      children.push({ offset: node.offset(i), size: node.size(i), from: k, to: end });
       k = end;
     }
+    if (height === 1 && keys.length >= PASSING_KEYS_MIN) this.#source.expectPassing(children);
+    for (const child of children)
+      this.#many(child.offset, child.size, height - 1, keys, child.from, child.to, values);
   }
 
   *#slices(

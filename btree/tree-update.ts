@@ -65,6 +65,8 @@ interface Family {
 /** What the two kinds of nodes have in common when a level is rebuilt. */
 interface LevelPacker {
   readonly underfull: boolean;
+  /** Tells which nodes will be looked at. */
+  expect(children: readonly Touched[]): void;
   begin(low: Bytes): void;
   /** Adds the new content of a touched node; false when nothing in it changes and nothing was added. */
   putChanged(child: Touched): boolean;
@@ -112,6 +114,7 @@ export async function updateTree(
     const packer =
       height === 0 ? new LeafLevel(context, ops, counts) : new InnerLevel(context, height);
     for (const family of levels[height] ?? []) {
+      packer.expect(family.children);
       const changed = rebuildFamily(packer, family);
       if (family.parent === undefined) edits = changed;
       else family.parent.edits = changed;
@@ -239,12 +242,17 @@ class LeafLevel implements LevelPacker {
     this.#source = context.source;
     this.#packer = new LeafPacker(context);
     this.#passing = ops.length >= PASSING_KEYS_MIN;
+    if (this.#passing) this.#source.expectPassing([]);
     this.#ops = ops;
     this.#counts = counts;
   }
 
   get underfull(): boolean {
     return this.#packer.underfull;
+  }
+
+  expect(children: readonly Touched[]): void {
+    if (this.#passing) this.#source.expectPassing(children);
   }
 
   begin(low: Bytes): void {
@@ -325,6 +333,10 @@ class InnerLevel implements LevelPacker {
 
   get underfull(): boolean {
     return this.#packer.underfull;
+  }
+
+  expect(): void {
+    // Inner nodes were read on the way down.
   }
 
   begin(): void {
