@@ -29,12 +29,7 @@ export class BaseComparison {
   readonly #candidates = new Map<number, number>();
 
   /** @param ids, views - where the chunk's entries are gathered. */
-  constructor(
-    known: KnownDocuments,
-    ids: EntryBatch,
-    views: readonly EntryBatch[],
-    rows: boolean,
-  ) {
+  constructor(known: KnownDocuments, ids: EntryBatch, views: readonly EntryBatch[], rows: boolean) {
     this.#known = known;
     this.#ids = ids;
     this.#views = views;
@@ -68,8 +63,7 @@ export class BaseComparison {
       return;
     }
     const after = flags & ID_DELETED ? [] : emittedKeys(entry);
-    for (const { tree, key } of lostKeys(emittedKeys(before), after))
-      this.#lose(tree, key, doc);
+    for (const { tree, key } of lostKeys(emittedKeys(before), after)) this.#lose(tree, key, doc);
   }
 
   /** To be called once everything was pushed: tells whose rows the index holds as they are. */

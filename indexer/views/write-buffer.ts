@@ -146,8 +146,7 @@ export class WriteBuffer {
     const lost = (ordinal: number): boolean => this.#isBasedOn(ordinal, at);
     const isSuperseded = (ordinal: number): boolean => superseded.has(ordinal);
     put(ERRORS_TREE, collectRows(this.#errors, { dropped: isSuperseded, lost }), errorRemovals);
-    const dropped = (ordinal: number): boolean =>
-      sameRows.has(ordinal) || superseded.has(ordinal);
+    const dropped = (ordinal: number): boolean => sameRows.has(ordinal) || superseded.has(ordinal);
     for (const [tree, batch] of this.#views.entries()) {
       const collation = this.#config.collations[tree] ?? "root";
       const { partitioned } = this.#config;
