@@ -148,8 +148,8 @@ export class ViewIndex {
     });
     this.#source = new BoundSource(options, {
       recorded: () => this.#directory.manifest.source,
-      forget: () => {
-        this.#directory.removeIndexes();
+      rebuild: () => {
+        this.#directory.beginRebuild();
       },
       opened: ({ partitioned }) => {
         this.#designs.setPartitioned(partitioned ?? false);
@@ -223,26 +223,51 @@ export class ViewIndex {
         "SOURCE_USAGE",
         `${this.#source.record?.identity.label ?? "the source"} is a snapshot of documents and cannot be followed. Use --append if it only grows, or build again when it changed.`,
       );
-    await this.update(options);
-    const groups = await this.#directory.open(await this.#usable(options.designDocuments));
     const stop = this.#signal(options.signal);
     for (;;) {
+      const names = options.designDocuments ?? (await this.#followed());
+      await this.update({ ...options, ...(names ? { designDocuments: names } : {}) });
+      const groups = await this.#directory.open(await this.#usable(names));
+      const counts = await this.#keepUp(groups, stop, options.onProgress);
+      if (counts) return counts;
+    }
+  }
+
+  /** Design documents that are kept up without being asked for: all but those that say `autoupdate: false`. */
+  async #followed(): Promise<string[] | undefined> {
+    await this.#refreshDesigns();
+    const designs = [...this.#designs.valid()];
+    const kept = designs.filter(({ group }) => group.autoupdate);
+    return kept.length === designs.length ? undefined : kept.map(({ id }) => id);
+  }
+
+  /** Updates the groups for ever. Returns undefined when a design document has come with the feed: what to keep up may have changed. */
+  async #keepUp(
+    groups: readonly GroupIndex[],
+    stop: AbortSignal,
+    onProgress: UpdateOptions["onProgress"],
+  ): Promise<UpdateCounts | undefined> {
+    const designs = new AbortController();
+    while (!designs.signal.aborted) {
       const counts = await this.#scheduler.exclusive(async (wanted) => {
         const updater = await this.#updater();
         try {
           return await updater.update(groups, {
-            signal: AbortSignal.any([stop, wanted]),
+            signal: AbortSignal.any([stop, wanted, designs.signal]),
             until: "forever",
             onProgress: (progress) => {
               this.#progress = progress;
-              options.onProgress?.(progress);
+              onProgress?.(progress);
+            },
+            onDesigns: () => {
+              if (this.#followsDesigns) designs.abort();
             },
           });
         } catch (error) {
           // A query, or another update, waits: its turn comes, then this goes on.
           if (
             stop.aborted ||
-            !wanted.aborted ||
+            !(wanted.aborted || designs.signal.aborted) ||
             (error as { code?: string }).code !== "INDEXER_ABORTED"
           )
             throw error;
@@ -251,6 +276,7 @@ export class ViewIndex {
       });
       if (counts) return counts;
     }
+    return undefined;
   }
 
   /**
@@ -540,7 +566,10 @@ export class ViewIndex {
     this.#requireOpen();
     await this.#refreshDesigns();
     return this.#scheduler.exclusive(async () => {
-      const used = new Set([...this.#designs.valid()].map((design) => design.group.signature));
+      const used = new Set([
+        ...[...this.#designs.valid()].map((design) => design.group.signature),
+        ...Object.values(this.#directory.manifest.designs).map(({ signature }) => signature),
+      ]);
       const removed: string[] = [];
       for (const name of readdirSync(this.#options.dir)) {
         const signature = /^([0-9a-f]{32})\.(\d+\.vmx|runs)/.exec(name)?.[1];
@@ -606,7 +635,7 @@ export class ViewIndex {
     for (const design of given) await this.#requireCompiled(design);
     if (options.source !== undefined || this.#directory.manifest.source !== undefined)
       await this.#source.require();
-    if (options.designDocuments.length > 0) this.#directory.save();
+    if (options.designDocuments.length > 0) this.#directory.given(this.#given);
   }
 
   /** True when this index made its directory, and nothing in it would save the next build any work. */
@@ -748,6 +777,7 @@ export class ViewIndex {
           onProgress?.(progress);
         },
       });
+      this.#directory.built(groups, this.#source.record);
     } catch (error) {
       // When there is room on the disk again it goes on.
       if ((error as { code?: string }).code === "BTREE_BROKEN")

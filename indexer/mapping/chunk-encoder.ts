@@ -18,6 +18,7 @@ import type {
   GroupConfig,
   GroupSegments,
   Output,
+  StrictFailure,
   ViewFailure,
 } from "./types.js";
 
@@ -67,7 +68,7 @@ export class ChunkEncoder {
   #failed = 0;
   #rows = 0;
   #logs: { id: string; text: string }[] = [];
-  #documentFailure: GroupSegments["documentFailure"];
+  #documentFailures: StrictFailure[] = [];
   #comparison: BaseComparison | undefined;
 
   constructor(config: GroupConfig) {
@@ -112,7 +113,13 @@ export class ChunkEncoder {
       reason: failure.reason,
     });
     this.#addId(doc, ID_ERRORS);
-    this.#documentFailure ??= { id: idText(doc), error: failure.error, reason: failure.reason };
+    if (this.#config.strict)
+      this.#documentFailures.push({
+        id: idText(doc),
+        ordinal: doc.ordinal,
+        error: failure.error,
+        reason: failure.reason,
+      });
     this.#mapped++;
     this.#failed++;
   }
@@ -200,7 +207,7 @@ export class ChunkEncoder {
         deleted: this.#deleted,
         failed: this.#failed,
         rows: this.#rows,
-        documentFailure: this.#documentFailure,
+        documentFailures: this.#documentFailures,
         ordinalBase,
         base: this.#comparison?.base,
         logs: this.#logs,
@@ -218,7 +225,7 @@ export class ChunkEncoder {
     for (const batch of this.#views) batch.clear();
     this.#mapped = this.#unchanged = this.#deleted = this.#failed = this.#rows = 0;
     this.#logs = [];
-    this.#documentFailure = undefined;
+    this.#documentFailures = [];
     this.#comparison = undefined;
   }
 

@@ -78,6 +78,12 @@ function judge(
   return verdicts;
 }
 
+function designsOf({ flags, count }: Slices): number {
+  let designs = 0;
+  for (let i = 0; i < count; i++) if ((flags[i] as number) & SLICE_DESIGN) designs++;
+  return designs;
+}
+
 function isRefused({ ids, idStart, idEnd }: Slices, i: number): boolean {
   return refusedId(ids, idStart[i] as number, idEnd[i] as number) !== undefined;
 }
@@ -113,7 +119,7 @@ export async function runMapTask(task: MapTask): Promise<MapResult> {
       known?.release();
     }
   }
-  return { groups, documents: slices.count };
+  return { groups, documents: slices.count, designs: designsOf(slices) };
 }
 
 /** Maps one chunk for one group, block by block. */
@@ -329,6 +335,7 @@ export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> 
   const lineEnds = new Uint32Array(n);
   return {
     documents: count,
+    designs: designsOf(slices),
     ids,
     idStarts,
     versions,

@@ -24,6 +24,8 @@ export interface ChunkJob {
 export interface ChunkResult {
   readonly groups: readonly (readonly GroupSegments[])[];
   readonly documents: number;
+  /** Of these, design documents. */
+  readonly designs: number;
 }
 
 export interface Mapper {

@@ -38,6 +38,7 @@ export class ProcessMapper implements Mapper {
   async mapChunk(job: ChunkJob): Promise<ChunkResult> {
     const groups: GroupSegments[][] = [];
     let documents = 0;
+    let designs = 0;
     for (const group of job.groups) {
       const { input, signal } = job;
       const prepared = await this.#threads.prepare(
@@ -51,9 +52,10 @@ export class ProcessMapper implements Mapper {
         signal,
       );
       documents = prepared.documents;
+      designs = prepared.designs;
       groups.push([await this.#mapGroup(job, group, prepared)]);
     }
-    return { groups, documents };
+    return { groups, documents, designs };
   }
 
   reducer(config: GroupConfig): JsReduceRunner {

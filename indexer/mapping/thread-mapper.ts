@@ -44,6 +44,7 @@ export class ThreadMapper implements Mapper {
     return {
       groups: job.groups.map((_, g) => parts.flatMap((part) => part.groups[g] ?? [])),
       documents: parts[0]?.documents ?? 0,
+      designs: parts[0]?.designs ?? 0,
     };
   }
 
@@ -101,7 +102,11 @@ export class ThreadMapper implements Mapper {
     // One group's function is guilty; the others get their rows.
     const each: MapResult[] = [];
     for (const group of groups) await this.#alone({ ...job, groups: [group] }, index, each);
-    parts.push({ groups: each.flatMap((part) => part.groups), documents: each[0]?.documents ?? 0 });
+    parts.push({
+      groups: each.flatMap((part) => part.groups),
+      documents: each[0]?.documents ?? 0,
+      designs: each[0]?.designs ?? 0,
+    });
   }
 
   #map(

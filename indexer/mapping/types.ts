@@ -232,9 +232,8 @@ export interface GroupSegments {
   /** Documents with at least one failed map function. */
   readonly failed: number;
   readonly rows: number;
-  /** The first document that could not be mapped at all: what makes a whole group fail in strict mode. */
-  readonly documentFailure:
-    { readonly id: string; readonly error: string; readonly reason: string } | undefined;
+  /** In strict mode: the documents that could not be mapped at all, which makes the whole group fail. */
+  readonly documentFailures: readonly StrictFailure[];
   /** Ordinal of the chunk's first document. */
   readonly ordinalBase: number;
   /** What the entries' flags compare with; undefined when they compare with nothing. */
@@ -243,15 +242,28 @@ export interface GroupSegments {
   readonly logs: readonly { readonly id: string; readonly text: string }[];
 }
 
+/** A document that could not be mapped at all. */
+export interface StrictFailure {
+  readonly id: string;
+  /** Its place in the feed: a later row of the same id supersedes it. */
+  readonly ordinal: number;
+  readonly error: string;
+  readonly reason: string;
+}
+
 export interface MapResult {
   readonly groups: readonly GroupSegments[];
   /** Documents in the chunk, selected or not. */
   readonly documents: number;
+  /** Of these, design documents. */
+  readonly designs: number;
 }
 
 /** A chunk made ready for a view server elsewhere. Arrays are by document position in the chunk. */
 export interface PreparedLines {
   readonly documents: number;
+  /** Of these, design documents. */
+  readonly designs: number;
   /** Ids as UTF-8, one after the other, and where each starts (one more than documents). */
   readonly ids: Uint8Array;
   readonly idStarts: Uint32Array;

@@ -11,8 +11,8 @@ import type { SourceRecord } from "./manifest.js";
 export interface SourceHost {
   /** The source that the directory was built from. */
   recorded(): SourceRecord | undefined;
-  /** Another source takes its place: what was built is of no use. */
-  forget(): void;
+  /** Another source takes its place, and is recorded once everything is built from it. */
+  rebuild(): void;
   /** The source was opened. Called before it is recorded. */
   opened(source: SourceRecord): void;
   record(source: SourceRecord): void;
@@ -78,7 +78,7 @@ export class BoundSource {
           `${options.dir} was built from ${recorded.identity.label} (${recorded.identity.id}), which is not ${identity.label} (${identity.id}). Use another directory, or --rebuild to build anew.`,
           { file: options.dir },
         );
-      this.#host.forget();
+      this.#host.rebuild();
     }
     const partitioned =
       options.partitioned ?? (same ? recorded.partitioned : undefined) ?? source.partitioned;

@@ -85,7 +85,7 @@ export async function firstBuild(
         }),
     );
     for await (const { chunk, number, result } of stream) {
-      context.requireStrict(groups, result);
+      await context.requireStrict(groups, chunk, number, result);
       addCounts(counts, result);
       const [first] = result.groups;
       totals.documents += result.documents;

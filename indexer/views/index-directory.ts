@@ -10,7 +10,14 @@ import type { GroupPlace } from "../view-index-types.js";
 import type { DesignDocument, ViewGroupSpec } from "./design-document.js";
 import { Designs } from "./designs.js";
 import type { GroupIndex } from "./group-index.js";
-import { manifestStamp, readManifest, writeManifest, type Manifest } from "./manifest.js";
+import {
+  indexFileName,
+  manifestStamp,
+  readManifest,
+  writeManifest,
+  type Manifest,
+  type SourceRecord,
+} from "./manifest.js";
 
 /** Opens a group's file. `unrecorded`: the manifest does not know of it, so nothing in it can be of use. */
 export type OpenGroup = (
@@ -32,8 +39,12 @@ export class IndexDirectory {
   readonly #retired = new Set<GroupIndex>();
   /** With `readOnly`: which of the writer's files the open groups are. */
   readonly #instances = new Map<string, string>();
+  /** Design documents whose views were changed, by id: as recorded before, until the changed ones are built. */
+  readonly #unbuilt = new Set<string>();
   #manifest: Manifest;
   #stamp: string | undefined;
+  /** Everything is built anew from another source. Until that is done the directory stays what it was for everybody else. */
+  #rebuilding = false;
 
   constructor(options: ResolvedOptions, manifest: Manifest, openGroup: OpenGroup) {
     this.#dir = options.dir;
@@ -51,12 +62,13 @@ export class IndexDirectory {
 
   /** Writes the manifest with these changes, and the design documents as they are known now; nothing when nothing changed. */
   save(changes: Partial<Pick<Manifest, "source" | "groups">> = {}): void {
-    if (this.#readOnly) return;
+    if (this.#readOnly || this.#rebuilding) return;
+    const recorded = this.#manifest.designs;
     const designs = Object.fromEntries(
-      [...this.designs.entries()].map(([id, { json, origin, design }]) => [
-        id,
-        { json, origin, signature: design instanceof IndexerError ? "" : design.group.signature },
-      ]),
+      [...this.designs.entries()].map(([id, { json, origin, design }]) => {
+        const signature = design instanceof IndexerError ? "" : design.group.signature;
+        return [id, (this.#unbuilt.has(id) && recorded[id]) || { json, origin, signature }];
+      }),
     );
     const next = { ...this.#manifest, ...changes, designs };
     if (JSON.stringify(next) === JSON.stringify(this.#manifest)) return;
@@ -70,7 +82,57 @@ export class IndexDirectory {
   }
 
   generation(signature: string): number {
-    return this.#manifest.groups[signature]?.generation ?? 1;
+    const recorded = this.#manifest.groups[signature]?.generation;
+    if (recorded === undefined) return 1;
+    return this.#rebuilding ? recorded + 1 : recorded;
+  }
+
+  /**
+   * Design documents were given. Where one changes the views of a recorded one, that stays recorded until the new views are built: a
+   * build that fails takes nothing away.
+   */
+  given(ids: readonly string[]): void {
+    for (const id of ids) {
+      const recorded = this.#manifest.designs[id];
+      if (recorded && recorded.signature !== this.designs.require(id).group.signature)
+        this.#unbuilt.add(id);
+    }
+    this.save();
+  }
+
+  /** Another source takes the place of the recorded one: groups are built into files beside the present ones. */
+  beginRebuild(): void {
+    this.#rebuilding = true;
+    const current = new Set(
+      Object.entries(this.#manifest.groups).map(([s, { generation }]) =>
+        indexFileName(s, generation),
+      ),
+    );
+    for (const name of readdirSync(this.#dir))
+      if (name.endsWith(".vmx") && !current.has(name)) rmSync(join(this.#dir, name));
+    for (const signature of [...this.#groups.keys()]) void this.drop(signature);
+  }
+
+  /** Groups were brought up to the source: what was built is recorded, and what it replaces is removed. */
+  built(groups: readonly GroupIndex[], source: SourceRecord | undefined): void {
+    const signatures = new Set(groups.map(({ spec }) => spec.signature));
+    for (const id of this.#unbuilt)
+      if (signatures.has(this.designs.require(id).group.signature)) this.#unbuilt.delete(id);
+    if (!this.#rebuilding) {
+      this.save();
+      return;
+    }
+    const built = Object.fromEntries(
+      [...signatures].map((signature) => [signature, { generation: this.generation(signature) }]),
+    );
+    this.#rebuilding = false;
+    this.save({ source, groups: built });
+    for (const name of readdirSync(this.#dir)) {
+      const [, signature = "", generation] =
+        /^([0-9a-f]{32})\.(?:(\d+)\.vmx|runs)$/.exec(name) ?? [];
+      if (signature === "" || String(built[signature]?.generation) === generation) continue;
+      rmSync(join(this.#dir, name), { recursive: true, force: true });
+    }
   }
 
   /** Whether anything was built for the design document. */

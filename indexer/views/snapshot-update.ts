@@ -43,7 +43,7 @@ export async function updateSnapshot(
         });
       });
       for await (const { chunk, number, result } of stream) {
-        context.requireStrict([group], result);
+        await context.requireStrict([group], undefined, number, result);
         window.add(chunk, number, { ...result, documents: 0 });
         if (window.full(true)) await window.flush([group.state]);
         if (run.signal?.aborted) break;

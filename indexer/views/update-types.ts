@@ -58,6 +58,8 @@ export interface UpdateRun {
   readonly signal: AbortSignal | undefined;
   readonly until: "now" | "forever";
   readonly onProgress: ((progress: UpdateProgress) => void) | undefined;
+  /** Told when the feed brought a design document: what is to be indexed may have changed. */
+  readonly onDesigns?: () => void;
   /** Takes it upon itself to make the group's commits durable: somebody waits for the update, and not for the disk. */
   readonly syncLater?: (group: GroupIndex) => void;
 }

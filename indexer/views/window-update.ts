@@ -78,9 +78,10 @@ export async function updateByWindows(
       const { chunk, number, result } = step.value;
       pending = next();
       pending.catch(() => undefined);
-      context.requireStrict(groups, result);
+      await context.requireStrict(groups, chunk, number, result);
       window.add(chunk, number, result);
       lastSeq = chunk.lastSeq;
+      if (result.designs > 0) run.onDesigns?.();
       if (window.full(run.until === "now")) {
         await window.flush(context.statesAt(groups, seqOf(lastSeq)));
         context.marker.checkpoint(mapper.concurrency);
