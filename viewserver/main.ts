@@ -1,108 +1,24 @@
 #!/usr/bin/env node
-// The program `viewmill-server`: a view server on stdin and stdout, to be started by CouchDB or by viewmill. See README.md.
-import { readSync, writeSync } from "node:fs";
-import { parseArgs } from "node:util";
-import { endWithParent } from "./parent-watch.js";
-import { serve, type ServeIo } from "./serve.js";
-import { Session, type SessionOptions } from "./index.js";
+// Starts `viewmill-server`, a view server on stdin and stdout for CouchDB or viewmill. A whole build makes one file of its modules
+// (scripts/bundle-server.mjs), because loading them one by one takes as long as starting Node. A file that is older than anything compiled
+// is left alone.
+import type * as Program from "./program.js";
 
-const USAGE = `usage: viewmill-server [--lenient] [--rows-max N] [--output-max N] [--log-lines-max N] [--exceptions-json]
+// An import statement would load all that `fs` could export.
+const { statSync } = process.getBuiltinModule("node:fs");
+const { dirname } = import.meta;
 
-A view server for CouchDB: one JSON command a line on stdin, one JSON reply a line on stdout.
+const writtenAt = (file: string): number | undefined =>
+  statSync(`${dirname}/../${file}`, { throwIfNoEntry: false })?.mtimeMs;
 
-  --lenient          accept named functions; a document whose map function throws null or emits what
-                     cannot be printed is skipped instead of failing its command
-  --rows-max N       rows one function may emit for one document (1000000)
-  --output-max N     characters these rows may take as JSON (67108864)
-  --log-lines-max N  log lines kept for one document (1000)
-  --exceptions-json  log exceptions of map functions as JSON, with function, name, message and stack
-`;
-
-const waiter = new Int32Array(new SharedArrayBuffer(4));
-
-// A pipe may be in non-blocking mode because someone else at its other side wants it so; then we wait here.
-function patiently(call: () => number): number {
-  for (let ms = 0; ; ms = Math.min(ms + 1, 10)) {
-    try {
-      return call();
-    } catch (e) {
-      if ((e as NodeJS.ErrnoException).code !== "EAGAIN") throw e;
-      if (ms > 0) Atomics.wait(waiter, 0, 0, ms);
-    }
-  }
-}
-
-const io: ServeIo = {
-  read(buffer, offset, length) {
-    try {
-      return patiently(() => readSync(0, buffer, offset, length, null));
-    } catch (e) {
-      const code = (e as NodeJS.ErrnoException).code;
-      // The host is gone: as good as the end of input.
-      if (code === "EOF" || code === "ECONNRESET" || code === "EIO") return 0;
-      throw e;
-    }
-  },
-  write(bytes) {
-    try {
-      for (let at = 0; at < bytes.length;) {
-        at += patiently(() => writeSync(1, bytes, at, bytes.length - at));
-      }
-      return true;
-    } catch (e) {
-      const code = (e as NodeJS.ErrnoException).code;
-      if (code === "EPIPE" || code === "ECONNRESET") return false;
-      throw e;
-    }
-  },
-  warn(text) {
-    try {
-      writeSync(2, `${text}\n`);
-    } catch {
-      // Nobody listens.
-    }
-  },
-  now: () => performance.now(),
-};
-
-function main(): number {
-  let options: SessionOptions;
-  try {
-    const { values } = parseArgs({
-      options: {
-        lenient: { type: "boolean" },
-        "rows-max": { type: "string" },
-        "output-max": { type: "string" },
-        "log-lines-max": { type: "string" },
-        "exceptions-json": { type: "boolean" },
-        help: { type: "boolean" },
-      },
-    });
-    if (values.help === true) {
-      writeSync(1, USAGE);
-      return 0;
-    }
-    options = {
-      mode: values.lenient === true ? "lenient" : "stock",
-      ...(values["rows-max"] === undefined ? {} : { rowsMax: Number(values["rows-max"]) }),
-      ...(values["output-max"] === undefined
-        ? {}
-        : { outputCharsMax: Number(values["output-max"]) }),
-      ...(values["log-lines-max"] === undefined
-        ? {}
-        : { logLinesMax: Number(values["log-lines-max"]) }),
-      ...(values["exceptions-json"] === true ? { exceptions: "json" } : { tracesMax: 0 }),
-    };
-    endWithParent();
-    return serve(new Session(options), io);
-  } catch (e) {
-    const code = (e as { code?: unknown }).code;
-    const usage =
-      e instanceof RangeError || (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS"));
-    if (!usage) throw e;
-    io.warn(`viewmill-server: ${e instanceof Error ? e.message : String(e)}\n${USAGE}`);
-    return 2;
-  }
-}
-
-process.exitCode = main();
+const parent = process.ppid;
+const made = writtenAt("bundle/viewserver/program.js");
+/** What the compiler writes whenever it compiled something of a room; absent in a published package. */
+const outdated =
+  made === undefined ||
+  ["viewserver", "protocol"].some(
+    (room) => (writtenAt(`.tsbuildinfo/${room}.tsbuildinfo`) ?? 0) > made,
+  );
+const file = outdated ? "./program.js" : "../bundle/viewserver/program.js";
+const { run } = (await import(file)) as typeof Program;
+process.exitCode = run(parent);

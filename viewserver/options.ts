@@ -27,6 +27,8 @@ export interface SessionOptions {
   readonly exceptions?: "text" | "json";
   /** The host's configuration until a `reset` brings one: `reduce_limit` and friends (PROTOCOL §3). */
   readonly config?: Readonly<Record<string, unknown>>;
+  /** Called once, before the first source is evaluated that cannot be proved to end: time to see to it that somebody watches. */
+  readonly mayNotEnd?: () => void;
   /** How a running list function gets its next line, and puts out what must be read before it (PROTOCOL §8). */
   readonly rows?: RowExchange;
 }

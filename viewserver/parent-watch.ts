@@ -1,6 +1,7 @@
 // A server whose host was killed notices at its next read; one that is inside a function that never ends would run for ever. So a small
-// thread looks whether the host is still there, and ends the process when it is not.
-import { Worker } from "node:worker_threads";
+// thread looks whether the host is still there, and ends the process when it is not. Starting it costs half as much as starting the
+// server; so that is done only for functions that are not known to end (endless.ts).
+import type { Worker } from "node:worker_threads";
 
 const INTERVAL_MS = 1000;
 
@@ -21,15 +22,17 @@ setInterval(() => {
 }, intervalMs);
 `;
 
-/** Ends this process when the one that started it is gone. Costs a thread that sleeps. */
-export function endWithParent(): void {
+/** Ends this process when `parent`, the process that started it, is gone. Costs a thread that sleeps. */
+export function endWithParent(parent: number): void {
+  // Loaded only here: most servers never need it.
+  const threads = process.getBuiltinModule("node:worker_threads");
   let worker: Worker;
   try {
-    worker = new Worker(WATCH, {
+    worker = new threads.Worker(WATCH, {
       eval: true,
       env: {},
       execArgv: [],
-      workerData: { parent: process.ppid, intervalMs: INTERVAL_MS },
+      workerData: { parent, intervalMs: INTERVAL_MS },
       resourceLimits: { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 1 },
     });
   } catch {

@@ -2,6 +2,7 @@
 // documents are parsed inside the documents' realm (realm/core.ts); this half compiles sources and passes functions between realms.
 // It never looks into a value of a realm: what user code threw or returned is described inside.
 import { ViewServerError } from "./errors.js";
+import { provablyEnds } from "./endless.js";
 import { limitsOf, type RowExchange, type SessionOptions } from "./options.js";
 import { unionOfMembers } from "./inspect.js";
 import { needsFreeze } from "./purity.js";
@@ -52,6 +53,8 @@ export class Session {
   /** Worked out when it is first asked for. */
   #members: { readonly names: ReadonlySet<string> | undefined } | undefined;
   readonly #exceptionsAsJson: boolean;
+  /** Called at most once. */
+  #mayNotEnd: (() => void) | undefined;
   #disposed = false;
   /** The command at hand is none: fatal too. */
   #unknown = false;
@@ -64,6 +67,7 @@ export class Session {
     this.#reduces = new ReduceCache();
     this.#tracer = new Tracer(this.#core, options.tracesMax ?? 20);
     this.#exceptionsAsJson = options.exceptions === "json";
+    this.#mayNotEnd = options.mayNotEnd;
     if (options.config !== undefined) this.#core.setConfig(JSON.stringify(options.config));
     if (options.rows !== undefined) this.connectRows(options.rows);
   }
@@ -280,6 +284,10 @@ export class Session {
   ): Compiled | { error: CompileError } {
     const prepared = prepare(source, this.#kind);
     if ("error" in prepared) return prepared;
+    if (this.#mayNotEnd !== undefined && !provablyEnds(prepared)) {
+      this.#mayNotEnd();
+      this.#mayNotEnd = undefined;
+    }
     const realm = createUserRealm();
     const helpers = helpersFor();
     realm.install(helpers);
