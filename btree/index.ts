@@ -24,10 +24,12 @@ export type {
   LeafSlice,
   MergedEntry,
   RangeParts,
+  RangeWalk,
   Reducer,
   TreeOp,
   TreeReader,
   TreeRoot,
+  VisitedSlice,
 } from "./types.js";
 export {
   BTREE_ERROR_CODES,

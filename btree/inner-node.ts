@@ -34,6 +34,12 @@ const ROWS_BEFORE = 2;
 const BELOW = 3;
 const REDUCTION_START = 4;
 
+/** The child where a search of the bounds ended. */
+export function childAt(found: number): number {
+  if (found >= 0) return found;
+  return ~found === 0 ? 0 : ~found - 1;
+}
+
 export class InnerNode {
   /** `numbers` has the rows of all children behind the last child's, at the place of a next one's. */
   constructor(
@@ -50,9 +56,7 @@ export class InnerNode {
 
   /** Index of the child that holds `key` if any does. */
   find(key: Bytes): number {
-    const i = this.keys.search(key);
-    if (i >= 0) return i;
-    return ~i === 0 ? 0 : ~i - 1;
+    return childAt(this.keys.search(key));
   }
 
   offset(i: number): number {

@@ -14,6 +14,9 @@ export function newTable(count: number, bytesEnd: number): Uint16Array | Uint32A
     : new Uint32Array(count * TABLE_STRIDE);
 }
 
+/** How many bytes the key last searched for shares with the entry before the place where the search stopped. */
+let stoppedAfter = 0;
+
 export class KeyTable {
   constructor(
     readonly bytes: Bytes,
@@ -29,12 +32,27 @@ export class KeyTable {
    * and where it shares less it is greater; only where it shares exactly as much are bytes compared.
    */
   search(key: Bytes): number {
+    return this.#search(key, 0, 0);
+  }
+
+  /**
+   * The same for a greater key than the one that was just searched for in this table, going on from there.
+   * @param found - what that search returned.
+   * @param common - bytes that both keys begin with.
+   */
+  searchOn(key: Bytes, found: number, common: number): number {
+    // What is before that place is less than the other key. Beyond what both have in common it can share nothing with this one.
+    return this.#search(key, found < 0 ? ~found : found, Math.min(stoppedAfter, common));
+  }
+
+  #search(key: Bytes, from: number, before: number): number {
     const { bytes, table, count } = this;
     const keyLength = key.length;
-    let matched = 0;
-    for (let i = 0, at = 0; i < count; i++, at += TABLE_STRIDE) {
+    let matched = before;
+    for (let i = from, at = from * TABLE_STRIDE; i < count; i++, at += TABLE_STRIDE) {
       const shared = table[at + 1] as number;
       if (shared > matched) continue;
+      stoppedAfter = matched;
       if (shared < matched) return ~i;
       let pos = table[at] as number;
       const end = table[at + 2] as number;
@@ -48,6 +66,7 @@ export class KeyTable {
         return ~i;
       }
     }
+    stoppedAfter = matched;
     return ~count;
   }
 
@@ -98,6 +117,19 @@ export class KeyTable {
       copyBytes(bytes, start, start + needed - shared, dst, shared);
       needed = shared;
     }
+  }
+
+  /** Writes the i-th key over the one before it, which `dst` begins with. */
+  ownInto(i: number, dst: Bytes): void {
+    const at = i * TABLE_STRIDE;
+    const { table } = this;
+    copyBytes(
+      this.bytes,
+      table[at] as number,
+      table[at + 2] as number,
+      dst,
+      table[at + 1] as number,
+    );
   }
 
   /** The key after `previous`, which is the key before the i-th: cheaper than walking back. */

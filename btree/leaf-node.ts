@@ -27,6 +27,8 @@ export interface ValuePointer {
 
 export class LeafNode {
   readonly height = 0;
+  /** Whether each entry is one row, once that was looked at: nearly always, and then rows need not be counted one by one. */
+  #single: boolean | undefined;
 
   constructor(
     readonly bytes: Bytes,
@@ -56,8 +58,23 @@ export class LeafNode {
     return readPointer(this.bytes, this.valueStart(i), this.valueEnd(i));
   }
 
-  /** Rows the entries [from, to) count for. */
+  /** Rows the entries [from, to) count for. `reducer` is the tree's: the same with each call. */
   rows(from: number, to: number, reducer: Reducer): number {
+    this.#single ??= this.#areSingle(reducer);
+    return this.#single ? to - from : this.#count(from, to, reducer);
+  }
+
+  #areSingle(reducer: Reducer): boolean {
+    if (this.pointers !== undefined) return false;
+    const { bytes, count } = this;
+    const table = this.keys.table;
+    for (let at = 0; at < count * TABLE_STRIDE; at += TABLE_STRIDE)
+      if (reducer.count(bytes, table[at + 2] as number, table[at + 3] as number) !== 1)
+        return false;
+    return true;
+  }
+
+  #count(from: number, to: number, reducer: Reducer): number {
     const { bytes, pointers } = this;
     const table = this.keys.table;
     let rows = 0;

@@ -1,17 +1,31 @@
 // LeafSlice over a decoded leaf: keys are made on demand, values are views.
 
+import { NO_BYTES } from "./bytes.js";
 import type { LeafNode } from "./leaf-node.js";
 import type { NodeSource } from "./node-source.js";
-import type { Bytes, ByteSpan, LeafSlice } from "./types.js";
+import type { Bytes, ByteSpan, VisitedSlice } from "./types.js";
 
-export class NodeSlice implements LeafSlice {
+/** The key of the entry last visited, and the number of the slice it was visited on: other keys overwrite it. */
+let keyBuffer: Bytes = new Uint8Array(256);
+let visitedOn = 0;
+let slices = 0;
+
+export class NodeSlice implements VisitedSlice {
   readonly length: number;
+  keyBytes: Bytes = NO_BYTES;
+  keyLength = 0;
+  keyShared = 0;
+  valueBytes: Bytes = NO_BYTES;
+  valueStart = 0;
+  valueEnd = 0;
   readonly #leaf: LeafNode;
   readonly #source: NodeSource;
   readonly #from: number;
   readonly #reverse: boolean;
   readonly #span: { bytes: Bytes; start: number; end: number };
   #lastIndex = -2;
+  readonly #number = ++slices;
+  #visited = -2;
   #lastKey: Bytes | undefined;
 
   constructor(source: NodeSource, leaf: LeafNode, from: number, to: number, reverse = false) {
@@ -34,6 +48,37 @@ export class NodeSlice implements LeafSlice {
     this.#lastIndex = at;
     this.#lastKey = key;
     return key;
+  }
+
+  visit(i: number): void {
+    const at = this.#at(i);
+    const leaf = this.#leaf;
+    const { keys } = leaf;
+    this.keyLength = keys.keyLength(at);
+    if (keyBuffer.length < this.keyLength) {
+      const longer = new Uint8Array(2 * this.keyLength);
+      longer.set(keyBuffer);
+      keyBuffer = longer;
+    }
+    this.keyBytes = keyBuffer;
+    if (visitedOn === this.#number && at === this.#visited + 1) {
+      this.keyShared = keys.shared(at);
+      keys.ownInto(at, keyBuffer);
+    } else {
+      this.keyShared = 0;
+      keys.keyInto(at, keyBuffer);
+      visitedOn = this.#number;
+    }
+    this.#visited = at;
+    if (leaf.isPointer(at)) {
+      this.valueBytes = this.#source.value(leaf.pointer(at));
+      this.valueStart = 0;
+      this.valueEnd = this.valueBytes.length;
+    } else {
+      this.valueBytes = leaf.bytes;
+      this.valueStart = leaf.valueStart(at);
+      this.valueEnd = leaf.valueEnd(at);
+    }
   }
 
   value(i: number): Bytes {

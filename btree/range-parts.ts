@@ -1,5 +1,7 @@
 // What a range of a tree is made of: reductions of the nodes that lie in it whole, slices of the leaves at its edges.
 
+import { sharedPrefix } from "./bytes.js";
+import { childAt } from "./inner-node.js";
 import type { NodeSource } from "./node-source.js";
 import { NodeSlice } from "./leaf-slice.js";
 import type { Bytes, KeyRange, LeafSlice, RangeParts, Reducer, TreeRoot } from "./types.js";
@@ -29,6 +31,7 @@ export function rangeParts(
     root.reduction,
     range.gte,
     range.lt,
+    range.gte === undefined || range.lt === undefined ? 0 : sharedPrefix(range.gte, range.lt),
   );
   return parts;
 }
@@ -44,6 +47,8 @@ function collect(
   reduction: Bytes,
   gte: Bytes | undefined,
   lt: Bytes | undefined,
+  /** Bytes that both bounds begin with. */
+  common: number,
 ): void {
   const whole = gte === undefined && lt === undefined;
   if (whole) {
@@ -53,8 +58,16 @@ function collect(
   }
   if (height === 0) {
     const leaf = source.leaf(offset, size);
-    const from = gte === undefined ? 0 : leaf.keys.lowerBound(gte);
-    const to = lt === undefined ? leaf.count : leaf.keys.lowerBound(lt);
+    let from = 0;
+    let to = leaf.count;
+    if (gte !== undefined) {
+      const found = leaf.keys.search(gte);
+      from = found < 0 ? ~found : found;
+      if (lt !== undefined) {
+        const end = leaf.keys.searchOn(lt, found, common);
+        to = end < 0 ? ~end : end;
+      }
+    } else if (lt !== undefined) to = leaf.keys.lowerBound(lt);
     if (from >= to) return;
     if (to - from === leaf.count) {
       parts.count += rows;
@@ -66,8 +79,13 @@ function collect(
     return;
   }
   const node = source.inner(offset, size, height);
-  const first = gte === undefined ? 0 : node.find(gte);
-  const last = lt === undefined ? node.count - 1 : node.find(lt);
+  let first = 0;
+  let last = node.count - 1;
+  if (gte !== undefined) {
+    const found = node.keys.search(gte);
+    first = childAt(found);
+    if (lt !== undefined) last = childAt(node.keys.searchOn(lt, found, common));
+  } else if (lt !== undefined) last = node.find(lt);
   for (let i = first; i <= last; i++) {
     collect(
       source,
@@ -80,6 +98,7 @@ function collect(
       node.reduction(i),
       i === first ? gte : undefined,
       i === last ? lt : undefined,
+      common,
     );
   }
 }

@@ -16,6 +16,29 @@ export interface Snapshot {
   release(): void;
 }
 
+/** The readers of one state's trees, each made once. */
+export class TreeReaders {
+  readonly roots: Roots;
+  readonly #source: NodeSource;
+  readonly #reducers: (tree: string) => Reducer;
+  readonly #readers = new Map<string, TreeReader>();
+
+  constructor(roots: Roots, source: NodeSource, reducers: (tree: string) => Reducer) {
+    this.roots = roots;
+    this.#source = source;
+    this.#reducers = reducers;
+  }
+
+  tree(name: string): TreeReader {
+    let reader = this.#readers.get(name);
+    if (reader === undefined) {
+      reader = new NodeTreeReader(this.#source, this.roots.trees.get(name), this.#reducers(name));
+      this.#readers.set(name, reader);
+    }
+    return reader;
+  }
+}
+
 export class RootsSnapshot implements Snapshot {
   readonly state: Bytes;
   readonly #roots: Roots;

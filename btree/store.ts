@@ -21,7 +21,7 @@ import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
 import { encodeRoots, type Roots } from "./roots-record.js";
-import { RootsSnapshot, type Snapshot } from "./snapshot.js";
+import { RootsSnapshot, TreeReaders, type Snapshot } from "./snapshot.js";
 import type { StorageBackend } from "./storage.js";
 import {
   formatOf,
@@ -32,7 +32,7 @@ import {
   type StoreStats,
 } from "./store-options.js";
 import { updateTree, type ApplyStats } from "./tree-update.js";
-import type { Bytes, Reducer, TreeOp, TreeRoot } from "./types.js";
+import type { Bytes, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
 
 /** Bytes of nodes gathered before they are written. */
 const LOG_BUFFER_BYTES = 1024 * 1024;
@@ -58,6 +58,7 @@ export class Store {
   readonly #format: TreeFormat;
   /** What snapshots see: the last applied state. */
   #roots: Roots;
+  #readers: TreeReaders | undefined;
   /** The last header written or read. */
   #header: Header;
   #rootsCommitted: Roots;
@@ -217,6 +218,14 @@ export class Store {
   /** The owner's blob of the last applied state: changes together with the trees. */
   get state(): Bytes {
     return this.#roots.state;
+  }
+
+  /** A reader of one tree as it was last applied: what a snapshot's `tree` gives. */
+  tree(name: string): TreeReader {
+    this.#assertOpen();
+    if (this.#readers?.roots !== this.#roots)
+      this.#readers = new TreeReaders(this.#roots, this.#source, this.#reducers);
+    return this.#readers.tree(name);
   }
 
   /** The last applied state, committed or not. */

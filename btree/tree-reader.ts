@@ -4,7 +4,7 @@
 import { compareBytes } from "./bytes.js";
 import { walkGroups } from "./group-walk.js";
 import type { LeafNode } from "./leaf-node.js";
-import { NodeSlice } from "./leaf-slice.js";
+import { LeafWalk } from "./leaf-walk.js";
 import { type NodeSource, PASSING_KEYS_MIN, type PassingKeys } from "./node-source.js";
 import { rangeParts } from "./range-parts.js";
 import type {
@@ -72,16 +72,13 @@ export class NodeTreeReader implements TreeReader {
   }
 
   *slices(range: KeyRange, options?: { readonly reverse?: boolean }): IterableIterator<LeafSlice> {
-    const root = this.root;
-    if (root === undefined || isEmptyRange(range)) return;
-    yield* this.#slices(
-      root.offset,
-      root.size,
-      root.height,
-      range.gte,
-      range.lt,
-      options?.reverse ?? false,
-    );
+    if (this.root === undefined || isEmptyRange(range)) return;
+    const walk = this.walk(range, options?.reverse);
+    for (let slice = walk.next(); slice !== undefined; slice = walk.next()) yield slice;
+  }
+
+  walk(range: KeyRange, reverse = false): LeafWalk {
+    return new LeafWalk(this.#source, this.root, this.#reducer, range, reverse);
   }
 
   rank(key: Bytes): number {
@@ -202,37 +199,6 @@ export class NodeTreeReader implements TreeReader {
     if (height === 1 && keys.length >= PASSING_KEYS_MIN) this.#source.expectPassing(children);
     for (const child of children)
       this.#many(child.offset, child.size, height - 1, keys, child.from, child.to, values);
-  }
-
-  *#slices(
-    offset: number,
-    size: number,
-    height: number,
-    gte: Bytes | undefined,
-    lt: Bytes | undefined,
-    reverse: boolean,
-  ): IterableIterator<LeafSlice> {
-    if (height === 0) {
-      const leaf = this.#source.leaf(offset, size);
-      const from = gte === undefined ? 0 : leaf.keys.lowerBound(gte);
-      const to = lt === undefined ? leaf.count : leaf.keys.lowerBound(lt);
-      if (from < to) yield new NodeSlice(this.#source, leaf, from, to, reverse);
-      return;
-    }
-    const node = this.#source.inner(offset, size, height);
-    const first = gte === undefined ? 0 : node.find(gte);
-    const last = lt === undefined ? node.count - 1 : node.find(lt);
-    for (let n = 0; n <= last - first; n++) {
-      const i = reverse ? last - n : first + n;
-      yield* this.#slices(
-        node.offset(i),
-        node.size(i),
-        height - 1,
-        i === first ? gte : undefined,
-        i === last ? lt : undefined,
-        reverse,
-      );
-    }
   }
 }
 

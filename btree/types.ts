@@ -49,6 +49,29 @@ export interface ByteSpan {
   readonly end: number;
 }
 
+/** A slice whose entries can be looked at without making objects. */
+export interface VisitedSlice extends LeafSlice {
+  /** Moves to entry `i`. What it is holds until `visit` is called again, on any slice. Ascending keys cost least. */
+  visit(i: number): void;
+  /** Begins with the key of the entry, `keyLength` bytes of it. */
+  readonly keyBytes: Bytes;
+  readonly keyLength: number;
+  /** So many bytes at least it has in common with the entry visited before on this slice; 0 when there was none. */
+  readonly keyShared: number;
+  /** The value is from `valueStart` to `valueEnd`. */
+  readonly valueBytes: Bytes;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+}
+
+/** A walk over the entries of a range. */
+export interface RangeWalk {
+  /** Rows of the tree before the range, in the direction of the walk. */
+  readonly rowsBefore: number;
+  /** The entries of the next leaf; undefined at the end. With `reverse` their order is turned round, too. */
+  next(): VisitedSlice | undefined;
+}
+
 /**
  * What the owner of a tree wants kept about the entries below each child, besides their row count.
  * Reductions are opaque bytes. Results may be promises (custom JavaScript reduces run elsewhere);
@@ -112,6 +135,8 @@ export interface TreeReader {
   getMany(sortedKeys: readonly Bytes[]): (Bytes | undefined)[];
   /** Entries of the range in key order, leaf by leaf; with `reverse`, leaves and their entries come last first (slice index 0 is then the greatest key). */
   slices(range: KeyRange, options?: { readonly reverse?: boolean }): IterableIterator<LeafSlice>;
+  /** The same for who also wants to know what is before the range: all in one descent. The range must not be empty by its bounds. */
+  walk(range: KeyRange, reverse?: boolean): RangeWalk;
   /** Rows (by count) before the first key >= key. O(height). */
   rank(key: Bytes): number;
   /**

@@ -1,10 +1,13 @@
 // What the methods of ViewIndex take and give.
 
+import type { DocumentListQuery, DocumentPage } from "./views/document-list.js";
 import type { DocumentRequest } from "./sources/index.js";
 import type { ViewAnswer, ViewShape } from "./query/index.js";
 import type { DesignDocument, ViewLocation } from "./views/design-document.js";
 import type { SourceRecord } from "./views/manifest.js";
 import type { UpdateProgress } from "./views/update-types.js";
+
+export type { DocumentListQuery, DocumentPage };
 
 /** Options of one update. */
 export interface UpdateOptions {
@@ -75,6 +78,8 @@ export interface FoundView {
   readonly design: DesignDocument;
   readonly location: ViewLocation;
   readonly shape: ViewShape;
+  /** What messages of reduces call the view. */
+  readonly label: string;
   /** The source's stamp when it was looked for. */
   readonly stamp: string | undefined;
 }

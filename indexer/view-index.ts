@@ -4,15 +4,14 @@
 import { mkdirSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import { NodeCache, type CacheStats, type Snapshot } from "../btree/index.js";
+import { NodeCache, type CacheStats, type TreeReader } from "../btree/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
 import {
-  parseViewQuery,
+  parseQueryObject,
   QueryStats,
   resolveViewQuery,
   runViewQuery,
-  viewBodyOf,
   type ResolvedQuery,
   type ViewAnswer,
 } from "./query/index.js";
@@ -25,6 +24,7 @@ import {
 } from "./views/compaction.js";
 import { DocumentCache, type DocumentRequest, type Source } from "./sources/index.js";
 import type { DesignDocument } from "./views/design-document.js";
+import { documentPage } from "./views/document-list.js";
 import type { Designs } from "./views/designs.js";
 import { DiskRoom } from "./views/disk-room.js";
 import { BoundSource } from "./views/bound-source.js";
@@ -32,7 +32,7 @@ import { CompileCheck } from "./views/compile-check.js";
 import type { DocumentError } from "./views/error-entry.js";
 import { GroupIndex, reducersOfGroup } from "./views/group-index.js";
 import { groupInfo } from "./views/group-info.js";
-import { ERRORS_TREE, viewTreeName } from "./views/group-reducers.js";
+import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./views/group-reducers.js";
 import { IndexDirectory } from "./views/index-directory.js";
 import { leased } from "./views/answer-leases.js";
 import { LaterSyncs } from "./views/later-syncs.js";
@@ -48,11 +48,14 @@ import { partitionPrefix } from "./views/partitions.js";
 import { countPending } from "./views/pending.js";
 import { instanceOf, shownSeqOf } from "./views/query-identity.js";
 import { MappingRuntime } from "./views/runtime.js";
+import { Turns } from "./views/turns.js";
 import { UpdateScheduler } from "./views/update-scheduler.js";
 import type { UpdateCounts, UpdateProgress, UpdateRun } from "./views/update-types.js";
 import { Updater } from "./views/updater.js";
 import { verifyGroup, type GroupVerification, type VerifyOptions } from "./views/verification.js";
 import type {
+  DocumentListQuery,
+  DocumentPage,
   FoundView,
   GroupInfo,
   GroupPlace,
@@ -105,7 +108,10 @@ export class ViewIndex {
   #stillborn = false;
   /** The source's stamp at which design documents were last looked for, and groups were last brought up to date. */
   #designsStamp: string | undefined;
-  readonly #stamps = new WeakMap<GroupIndex, string>();
+  /** Views that were asked for. */
+  readonly #known = new WeakMap<DesignDocument, Map<string, FoundView>>();
+  readonly #documentsOf = (requests: readonly DocumentRequest[]) => this.documents(requests);
+  readonly #turns = new Turns();
   #nextStamp: Promise<string | undefined> | undefined;
   readonly #waiting = new WeakMap<GroupIndex, number>();
   readonly #syncs: LaterSyncs;
@@ -291,8 +297,17 @@ export class ViewIndex {
     parameters: QueryParameters = {},
     options: QueryOptions = {},
   ): Promise<ViewAnswer> {
-    const found = await this.findView(designDocument, view);
-    const query = resolveViewQuery(parseViewQuery([], viewBodyOf(parameters)), found.shape);
+    this.#requireOpen();
+    const stamp = this.#options.readOnly || this.#turns.due() ? undefined : this.#stampNow();
+    const found =
+      stamp === undefined || this.#mayHaveNewDesigns(stamp)
+        ? await this.findView(designDocument, view)
+        : { ...this.knownView(designDocument, view), stamp };
+    const query = resolveViewQuery(parseQueryObject(parameters), found.shape);
+    const group = this.#directory.openNow(found.design);
+    // Mostly all is there, and nobody has to wait for anything.
+    if (group && this.#isFreshFor(query, group, found.stamp))
+      return this.#answer(found, query, group, leased(group.hold()), options).answer;
     return this.run(found, query, options);
   }
 
@@ -304,13 +319,21 @@ export class ViewIndex {
     this.#requireOpen();
     if (this.#options.readOnly) await this.#directory.follow();
     const stamp = await this.#stampSoon();
-    if (stamp === undefined || stamp !== this.#designsStamp) await this.#refreshDesigns(stamp);
+    if (stamp === undefined || this.#mayHaveNewDesigns(stamp)) await this.#refreshDesigns(stamp);
     return { ...this.knownView(designDocument, view), stamp };
   }
 
   /** The same with what is known already. */
   knownView(designDocument: string, view: string): FoundView {
     const design = this.#designs.require(designDocument);
+    let views = this.#known.get(design);
+    if (!views) this.#known.set(design, (views = new Map<string, FoundView>()));
+    let found = views.get(view);
+    if (!found) views.set(view, (found = this.#foundIn(design, view)));
+    return found;
+  }
+
+  #foundIn(design: DesignDocument, view: string): FoundView {
     const location = design.views.get(view);
     if (!location)
       throw new IndexerError("INDEXER_VIEW_NOT_FOUND", `${design.id} has no view ${view}`, {
@@ -329,6 +352,7 @@ export class ViewIndex {
         collation: tree?.collation ?? "root",
         partitioned: design.group.partitioned,
       },
+      label: `${design.id}/_view/${view}`,
       stamp: undefined,
     };
   }
@@ -349,7 +373,7 @@ export class ViewIndex {
     query: ResolvedQuery,
     options: PrepareOptions = {},
   ): Promise<PreparedQuery> {
-    const began = query.explain ? performance.now() : 0;
+    const began = performance.now();
     if (options.place) await this.#directory.followTo(options.place);
     const group = this.#directory.openNow(found.design) ?? (await this.#openFound(found.design));
     if (this.#options.readOnly) {
@@ -358,37 +382,52 @@ export class ViewIndex {
     } else if (query.update === true && !this.#isFresh(group, found.stamp))
       await this.#freshen(group, found.stamp);
     const release = options.leased === true ? leased(group.hold()) : group.hold();
+    const prepared = this.#answer(found, query, group, release, options, began);
+    if (query.update === "lazy" && !this.#options.readOnly) this.#freshenLater(group);
+    return prepared;
+  }
+
+  /** @param began - when the query was asked, by `performance.now()`. */
+  #answer(
+    found: FoundView,
+    query: ResolvedQuery,
+    group: GroupIndex,
+    release: () => void,
+    options: PrepareOptions,
+    began?: number,
+  ): PreparedQuery {
     const { store } = group;
-    const snapshot = store.snapshot();
-    const tree = snapshot.tree(viewTreeName(found.location.tree));
-    const updateSeq = shownSeqOf(snapshot.state);
-    if (this.#options.strict) requireReductions(group, snapshot, release);
-    snapshot.release();
-    const reducer = group.reducers[found.location.tree];
+    if (this.#options.strict) requireReductions(group, release);
+    const { tree: number, reduce } = found.location;
+    const tree = store.tree(viewTreeName(number));
+    const { state } = store;
     let stats: QueryStats | undefined;
     if (query.explain) {
       stats = new QueryStats(() => this.#cache.stats());
-      stats.add("update", performance.now() - began);
+      stats.add("update", performance.now() - (began ?? performance.now()));
     }
     const answer = runViewQuery(
       query,
       {
         tree,
         collation: found.shape.collation,
-        ...(query.partition === undefined ? {} : { keyPrefix: partitionPrefix(query.partition) }),
-        label: options.label ?? `${found.design.id}/_view/${found.name}`,
-        updateSeq,
-        documents: options.documents ?? ((requests) => this.documents(requests)),
-        ...(found.location.reduce === undefined
-          ? {}
-          : { reducer: reducer as ViewReducer, reduceIndex: found.location.reduce }),
-        ...(stats ? { stats } : {}),
+        keyPrefix: query.partition === undefined ? undefined : partitionPrefix(query.partition),
+        label: options.label ?? found.label,
+        updateSeq: query.updateSeq ? shownSeqOf(state) : undefined,
+        documents: options.documents ?? this.#documentsOf,
+        reducer: reduce === undefined ? undefined : (group.reducers[number] as ViewReducer),
+        reduceIndex: reduce,
+        stats,
       },
       { signal: options.signal, onEnd: release },
     );
-    if (query.update === "lazy" && !this.#options.readOnly) this.#freshenLater(group);
-    const version = `${options.place?.instance ?? instanceOf(store)}-${(tree.root?.offset ?? 0).toString(36)}`;
-    return { answer, version, updateSeq, release };
+    return new Prepared(
+      answer,
+      release,
+      state,
+      tree,
+      () => options.place?.instance ?? instanceOf(store),
+    );
   }
 
   /** Sees to a found view's group as a query with this `update` would, and tells where it is. */
@@ -417,6 +456,31 @@ export class ViewIndex {
   async documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]> {
     const source = await this.#source.require();
     return this.#documents.documents(source, requests);
+  }
+
+  /**
+   * Ids of the source's documents in their order, from an index that is first brought up to the state of the source.
+   * @returns undefined when there is no design document whose index could tell.
+   */
+  async documentPage(query: DocumentListQuery): Promise<DocumentPage | undefined> {
+    this.#requireOpen();
+    const stamp = this.#stampNow();
+    if (stamp === undefined || this.#mayHaveNewDesigns(stamp)) await this.#refreshDesigns(stamp);
+    const usable = await this.#usable(undefined);
+    // The one that is nearest to the source.
+    const design =
+      usable.find((one) => this.#directory.openNow(one)?.freshAt === stamp) ?? usable[0];
+    if (!design) return undefined;
+    const group = await this.#directory.openOne(design);
+    if (!this.#isFresh(group, stamp)) await this.#freshen(group, stamp);
+    const { includeDesign } = design.group;
+    const source = await this.#source.require();
+    const designs = includeDesign ? undefined : await source.designDocuments();
+    return documentPage(
+      group.store.tree(IDS_TREE),
+      designs?.map(({ id }) => id),
+      query,
+    );
   }
 
   /** Counters of the caches of index nodes and of included documents. */
@@ -457,7 +521,7 @@ export class ViewIndex {
   /** @param options - `look`: look for new design documents first, which the source may be too far away for. Default false. */
   async info(options: { readonly look?: boolean } = {}): Promise<IndexInfo> {
     this.#requireOpen();
-    if (options.look === true) await this.#refreshDesigns(this.#source.opened?.stamp?.());
+    if (options.look === true) await this.#refreshDesigns(this.#stampNow());
     await this.#directory.follow();
     const groups: GroupInfo[] = [];
     const refused: { designDocument: string; reason: string }[] = [];
@@ -695,19 +759,34 @@ export class ViewIndex {
     this.#nextStamp ??= new Promise((resolve) => {
       setImmediate(() => {
         this.#nextStamp = undefined;
-        resolve(this.#source.opened?.stamp?.());
+        this.#turns.taken();
+        resolve(this.#stampNow());
       });
     });
     return this.#nextStamp;
   }
 
+  #stampNow(): string | undefined {
+    return this.#source.opened?.stamp?.();
+  }
+
+  #mayHaveNewDesigns(stamp: string): boolean {
+    return this.#followsDesigns && stamp !== this.#designsStamp;
+  }
+
   #isFresh(group: GroupIndex, stamp: string | undefined): boolean {
-    return stamp !== undefined && this.#stamps.get(group) === stamp;
+    return stamp !== undefined && group.freshAt === stamp;
+  }
+
+  /** Whether the query can be answered at once from what is there. */
+  #isFreshFor({ update }: ResolvedQuery, group: GroupIndex, stamp: string | undefined): boolean {
+    if (this.#options.readOnly || update === "lazy") return false;
+    return !update || this.#isFresh(group, stamp);
   }
 
   /** Brings the group up to the source as it was at the stamp; without one, as it is now. */
   async #freshen(group: GroupIndex, asked: string | undefined): Promise<void> {
-    const stamp = asked ?? this.#source.opened?.stamp?.();
+    const stamp = asked ?? this.#stampNow();
     if (this.#isFresh(group, stamp)) return;
     this.#room.require();
     this.#waiting.set(group, (this.#waiting.get(group) ?? 0) + 1);
@@ -716,7 +795,7 @@ export class ViewIndex {
     } finally {
       this.#waiting.set(group, (this.#waiting.get(group) ?? 1) - 1);
     }
-    if (stamp !== undefined) this.#stamps.set(group, stamp);
+    if (stamp !== undefined) group.freshAt = stamp;
   }
 
   #freshenLater(group: GroupIndex): void {
@@ -825,17 +904,43 @@ function removeEmptyFolders(dir: string, made: string): void {
  * Strict mode: a reduction that CouchDB would have stopped at fails all views of the group (VIEWS §16).
  * @throws IndexerError `INDEXER_REDUCE_FAILED` with CouchDB's error and reason.
  */
-function requireReductions(group: GroupIndex, snapshot: Snapshot, release: () => void): void {
+function requireReductions(group: GroupIndex, release: () => void): void {
   for (const [tree, reducer] of group.reducers.entries()) {
-    const reduction = snapshot.tree(viewTreeName(tree)).root?.reduction;
+    const reduction = group.store.tree(viewTreeName(tree)).root?.reduction;
     const failure = reduction && "failure" in reducer ? reducer.failure(reduction) : undefined;
     if (!failure) continue;
-    snapshot.release();
     release();
     throw new IndexerError(
       "INDEXER_REDUCE_FAILED",
       `a reduce failed, and with it, in strict mode, all views of its group: ${failure.error}: ${failure.reason}`,
       { status: 500, error: failure.error, reason: failure.reason },
     );
+  }
+}
+
+/** What the HTTP server needs of a query is made when it is asked for: others do not need it. */
+class Prepared implements PreparedQuery {
+  readonly #state: Uint8Array;
+  readonly #root: number;
+  readonly #instance: () => string;
+
+  constructor(
+    readonly answer: ViewAnswer,
+    readonly release: () => void,
+    state: Uint8Array,
+    tree: TreeReader,
+    instance: () => string,
+  ) {
+    this.#state = state;
+    this.#root = tree.root?.offset ?? 0;
+    this.#instance = instance;
+  }
+
+  get version(): string {
+    return `${this.#instance()}-${this.#root.toString(36)}`;
+  }
+
+  get updateSeq(): string {
+    return shownSeqOf(this.#state);
   }
 }

@@ -6,6 +6,7 @@ import { ViewIndex } from "../view-index.js";
 import { indexOptions } from "./commands.js";
 import { EXIT, UsageError } from "./exit.js";
 import type { CommonFlags } from "./flags.js";
+import { keepPort, keptPort } from "./supervisor.js";
 
 export interface ServeFlags extends CommonFlags {
   readonly port?: number;
@@ -76,7 +77,14 @@ async function listening<T>({ host, port }: ServeFlags, start: () => Promise<T>)
   }
 }
 
-export async function serve(dir: string, flags: ServeFlags): Promise<number> {
+/** With port 0 the child that takes a dead one's place takes its port, too: clients know no other. */
+function placeOf(flags: ServeFlags): ServeFlags {
+  const kept = flags.port === 0 ? keptPort() : undefined;
+  return kept === undefined ? flags : { ...flags, port: kept };
+}
+
+export async function serve(dir: string, given: ServeFlags): Promise<number> {
+  const flags = placeOf(given);
   const { workers } = flags;
   if (workers === 0)
     throw new UsageError(
@@ -99,8 +107,12 @@ export async function serve(dir: string, flags: ServeFlags): Promise<number> {
             reading: readingOptions(options, workers),
           }),
     );
-    if (flags.json) process.stdout.write(`${JSON.stringify({ listening: server.url })}\n`);
-    else if (!flags.quiet)
+    const known = keptPort();
+    keepPort(Number(new URL(server.url).port));
+    // Who waits for the line reads it once.
+    if (flags.json && known === undefined)
+      process.stdout.write(`${JSON.stringify({ listening: server.url })}\n`);
+    else if (!flags.json && !flags.quiet)
       process.stderr.write(`viewmill: listening on ${server.url}/${flags.db ?? "db"}\n`);
     await new Promise<void>((resolve) => {
       process.once("SIGINT", resolve);

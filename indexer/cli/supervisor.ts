@@ -7,6 +7,8 @@ import { once } from "node:events";
 import { constants } from "node:os";
 
 const SUPERVISED = "VIEWMILL_SUPERVISED";
+/** Port that the child before this one listened on. */
+const PORT = "VIEWMILL_PORT";
 const RESTARTS_MAX = 50;
 /** A child that has said its result and does not end has a thread that cannot be interrupted: it is killed. */
 const END_GRACE_MS = 1500;
@@ -50,19 +52,40 @@ export function sayResult(exit: number): void {
   process.send?.({ exit });
 }
 
+/** In the child: tells which port it listens on, so that another in its place takes the same. */
+export function keepPort(port: number): void {
+  if (isSupervised()) process.send?.({ port });
+}
+
+/** In the child: the port that the one before it listened on; undefined for the first. */
+export function keptPort(): number | undefined {
+  const port = isSupervised() ? process.env[PORT] : undefined;
+  return port === undefined ? undefined : Number(port);
+}
+
 /** Runs this program again as a supervised child until it ends in an orderly way. Returns its exit code. */
 export async function supervise(argv: readonly string[]): Promise<number> {
   const program = process.argv[1] ?? "";
+  let port: number | undefined;
   for (let restarts = 0; ; restarts++) {
     // Not execa: the supervisor is all that stands between a command and its work, and must start at once.
     const child = spawn(process.execPath, [...process.execArgv, program, ...argv], {
       stdio: ["inherit", "inherit", "inherit", "ipc"],
-      env: { ...process.env, [SUPERVISED]: "1" },
+      env: {
+        ...process.env,
+        [SUPERVISED]: "1",
+        ...(port === undefined ? {} : { [PORT]: String(port) }),
+      },
     });
     let said: number | undefined;
     let grace: NodeJS.Timeout | undefined;
     child.on("message", (message) => {
-      said = (message as { exit?: number }).exit;
+      const told = message as { readonly exit?: number; readonly port?: number };
+      if (told.port !== undefined) {
+        port = told.port;
+        return;
+      }
+      said = told.exit;
       grace ??= setTimeout(() => child.kill("SIGKILL"), END_GRACE_MS);
     });
     // On a terminal the child gets the signal too; elsewhere only this process does.

@@ -5,13 +5,7 @@ import { EntryBatch, MemoryStorage, Store, type TreeOp } from "../../btree/index
 import { ByteBuffer, KeyEncoder } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import { combineRows } from "../mapping/combine-rows.js";
-import {
-  parseViewQuery,
-  resolveViewQuery,
-  runViewQuery,
-  viewBodyOf,
-  type Row,
-} from "../query/index.js";
+import { parseQueryObject, resolveViewQuery, runViewQuery, type Row } from "../query/index.js";
 import type { JsReduceResult, JsReduceRunner, ViewReducer } from "../reducers/index.js";
 import { treeLabel, type DesignDocument, type ViewTreeSpec } from "../views/design-document.js";
 import { DEFAULT_REDUCE_LIMITS, reducersOfGroup } from "../views/group-index.js";
@@ -213,10 +207,7 @@ export class TriedViews {
     const tree = location && this.#design.group.trees[location.tree];
     if (!tree) throw new Error(`viewmill bug: no view ${view}`);
     const shape = { hasReduce: location.reduce !== undefined, collation: tree.collation };
-    const query = resolveViewQuery(
-      parseViewQuery([], viewBodyOf(parameters as Record<string, unknown>)),
-      shape,
-    );
+    const query = resolveViewQuery(parseQueryObject(parameters as Record<string, unknown>), shape);
     const snapshot = this.#store.snapshot();
     const answer = runViewQuery(query, {
       tree: snapshot.tree(viewTreeName(tree.number)),

@@ -1,7 +1,7 @@
 // What the process that writes and those that answer say to each other: calls and their replies, many to a message.
 
 import type { DocumentRequest, StampedFile } from "../sources/index.js";
-import type { GroupPlace, IndexInfo } from "../view-index.js";
+import type { DocumentListQuery, DocumentPage, GroupPlace, IndexInfo } from "../view-index.js";
 import type { Counters } from "./metrics.js";
 import type { HttpOptions } from "./server.js";
 import type { CompactionTask, DatabaseState, UpdateMode } from "./service.js";
@@ -13,6 +13,7 @@ export interface WriterCalls {
   documents(requests: readonly DocumentRequest[]): Promise<(string | undefined)[]>;
   designDocument(name: string): Promise<string | undefined>;
   database(): Promise<DatabaseState>;
+  documentPage(query: DocumentListQuery): Promise<DocumentPage>;
   info(look: boolean): Promise<IndexInfo>;
   pending(designDocument: string): Promise<number>;
   compactions(): Promise<readonly CompactionTask[]>;

@@ -2,8 +2,16 @@
 // process that writes. A query that wants the index up to date sends one message, and then reads at a state at least that new.
 
 import type { ResolvedQuery, ViewShape } from "../query/index.js";
-import { stampOf, type DocumentRequest, type StampedFile } from "../sources/index.js";
-import type { FoundView, GroupPlace, IndexInfo, PreparedQuery, ViewIndex } from "../view-index.js";
+import { FileStamp, type DocumentRequest, type StampedFile } from "../sources/index.js";
+import type {
+  DocumentListQuery,
+  DocumentPage,
+  FoundView,
+  GroupPlace,
+  IndexInfo,
+  PreparedQuery,
+  ViewIndex,
+} from "../view-index.js";
 import { RequestError } from "./errors.js";
 import { Gathering, type Call, type FromReader, type Reply, type WriterCalls } from "./messages.js";
 import type {
@@ -98,7 +106,7 @@ export class ReaderService implements ViewService {
   readonly #asking = new Map<string, Promise<GroupPlace>>();
   /** What the writer told last of indexes it had brought up to date, by view; good while the source's stamp is the same. */
   readonly #told = new Map<string, GroupPlace>();
-  readonly #stamped: StampedFile | undefined;
+  readonly #stamped: FileStamp | undefined;
   #stamp: Promise<string | undefined> | undefined;
   #reloading: Promise<void> | undefined;
 
@@ -109,7 +117,7 @@ export class ReaderService implements ViewService {
   constructor(index: ViewIndex, writer: WriterLink, stamped: StampedFile | undefined) {
     this.#index = index;
     this.#writer = writer;
-    this.#stamped = stamped;
+    this.#stamped = stamped && new FileStamp(stamped);
   }
 
   get partitioned(): boolean {
@@ -190,11 +198,11 @@ export class ReaderService implements ViewService {
   }
 
   /** One look for all who ask in this turn of the event loop, after they have asked. */
-  #stampSoon(stamped: StampedFile): Promise<string | undefined> {
+  #stampSoon(stamped: FileStamp): Promise<string | undefined> {
     this.#stamp ??= new Promise((resolve) => {
       setImmediate(() => {
         this.#stamp = undefined;
-        resolve(stampOf(stamped));
+        resolve(stamped.read());
       });
     });
     return this.#stamp;
@@ -229,6 +237,10 @@ export class ReaderService implements ViewService {
 
   database(): Promise<DatabaseState> {
     return this.#writer.call("database");
+  }
+
+  documentPage(query: DocumentListQuery): Promise<DocumentPage> {
+    return this.#writer.call("documentPage", query);
   }
 
   info(look: boolean): Promise<IndexInfo> {

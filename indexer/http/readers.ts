@@ -84,6 +84,7 @@ class Readers {
       documents: (requests) => local.documents(requests),
       designDocument: (name) => local.designDocument(name),
       database: () => local.database(),
+      documentPage: (query) => local.documentPage(query),
       info: (look) => local.info(look),
       pending: (design) => local.pending(design),
       compactions: () => local.compactions(),

@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply } from "fastify";
 
 import { memberText } from "../sources/index.js";
+import { allDocsRoute } from "./all-docs.js";
 import type { HttpContext } from "./context.js";
 import { methodNotAllowed, notFound } from "./errors.js";
 import { matchesTag } from "./send.js";
@@ -106,6 +107,7 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
     }
     return sendJson(reply, json);
   };
+  allDocsRoute(app, context);
   app.route({
     method: [...READING],
     url: "/:db/_design/:ddoc",

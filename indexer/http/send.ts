@@ -95,6 +95,24 @@ export function sendNotModified(
   return true;
 }
 
+/** Sends an answer that is there already, unless it must be compressed: false then, and nothing was sent. */
+export function sendWhole(
+  context: HttpContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  text: string,
+  etag: string | undefined,
+): boolean {
+  if (text.length >= GZIP_CHARACTERS_MIN && acceptsGzip(request)) return false;
+  const json = acceptsJson(request);
+  const headers = headersOf(context, json, tagOf(etag, json, false));
+  headers.push("Content-Length", String(Buffer.byteLength(text)));
+  context.metrics.bytes += text.length;
+  response.writeHead(200, headers).end(request.method === "HEAD" ? undefined : text);
+  dropWhenStalled(context, response);
+  return true;
+}
+
 /** @throws ClientGone never: a client that is gone is no error. Others only before anything was sent. */
 export async function sendAnswer(
   context: HttpContext,
@@ -104,20 +122,19 @@ export async function sendAnswer(
   etag: string | undefined,
 ): Promise<void> {
   const { text, rest } = answer;
+  if (rest === undefined && sendWhole(context, request, response, text, etag)) return;
   const json = acceptsJson(request);
   const zipped = (rest !== undefined || text.length >= GZIP_CHARACTERS_MIN) && acceptsGzip(request);
   const headers = headersOf(context, json, tagOf(etag, json, zipped));
   if (zipped) headers.push("Content-Encoding", "gzip");
   context.metrics.bytes += text.length;
   if (request.method === "HEAD") {
-    if (rest === undefined && !zipped)
-      headers.push("Content-Length", String(Buffer.byteLength(text)));
     response.writeHead(200, headers).end();
     await rest?.return();
     return;
   }
-  if (rest === undefined && (!zipped || text.length <= GZIP_AT_ONCE_MAX)) {
-    const body = zipped ? gzipSync(text, GZIP) : text;
+  if (rest === undefined && text.length <= GZIP_AT_ONCE_MAX) {
+    const body = gzipSync(text, GZIP);
     headers.push("Content-Length", String(Buffer.byteLength(body)));
     response.writeHead(200, headers).end(body);
     dropWhenStalled(context, response);

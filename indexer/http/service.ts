@@ -2,7 +2,13 @@
 
 import type { ResolvedQuery, ViewShape } from "../query/index.js";
 import { displaySeq, type DocumentRequest } from "../sources/index.js";
-import type { IndexInfo, PreparedQuery, ViewIndex } from "../view-index.js";
+import type {
+  DocumentListQuery,
+  DocumentPage,
+  IndexInfo,
+  PreparedQuery,
+  ViewIndex,
+} from "../view-index.js";
 import { notFound } from "./errors.js";
 import { textOfMetrics, type Counters, type Metrics } from "./metrics.js";
 
@@ -54,6 +60,11 @@ export interface ViewService {
   /** A design document as JSON; of the source, or given when the server was started. */
   designDocument(name: string): Promise<string | undefined>;
   database(): Promise<DatabaseState>;
+  /**
+   * Ids of documents in their order, of an index that was brought up to date.
+   * @throws RequestError 404 when there is none.
+   */
+  documentPage(query: DocumentListQuery): Promise<DocumentPage>;
   /** @param look - for design documents that nobody has asked for yet, too. */
   info(look: boolean): Promise<IndexInfo>;
   /** Changes that the group of a design document has still to take. */
@@ -117,11 +128,14 @@ export class LocalService implements ViewService {
 
   async database(): Promise<DatabaseState> {
     const source = await this.#index.source();
-    const { groups } = await this.#index.info();
-    return {
-      updateSeq: displaySeq(await source.latest()),
-      documents: Math.max(0, ...groups.map(({ documents }) => documents)),
-    };
+    const page = await this.#index.documentPage({ limit: 0 });
+    return { updateSeq: displaySeq(await source.latest()), documents: page?.total ?? 0 };
+  }
+
+  async documentPage(query: DocumentListQuery): Promise<DocumentPage> {
+    const page = await this.#index.documentPage(query);
+    if (!page) throw notFound("documents are listed from an index: give a design document first");
+    return page;
   }
 
   info(look: boolean): Promise<IndexInfo> {

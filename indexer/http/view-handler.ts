@@ -19,7 +19,7 @@ import type { PreparedQuery } from "../view-index.js";
 import { readJsonBody } from "./body.js";
 import type { HttpContext } from "./context.js";
 import { methodNotAllowed, RequestError, toHttpError } from "./errors.js";
-import { sendAnswer, sendError, sendNotModified } from "./send.js";
+import { sendAnswer, sendError, sendNotModified, sendWhole } from "./send.js";
 import type { OpenedView } from "./service.js";
 
 /** What a view's URL names. */
@@ -44,17 +44,28 @@ const WHOLE_CHARACTERS = 64 * 1024;
  * @throws RequestError 400 for escapes that are none.
  */
 export function viewPathOf(path: string): ViewPath | undefined {
+  const known = knownPaths.get(path);
+  if (known) return known;
   const match = VIEW_PATH.exec(path);
   if (!match) return undefined;
   const [, db = "", partition, ddoc = "", view = "", queries] = match;
-  return {
+  const found = {
     db: decoded(db),
     partition,
     ddoc: decoded(ddoc),
     view: decoded(view),
     queries: queries !== undefined,
   };
+  if (path.length > KNOWN_CHARACTERS_MAX) return found;
+  if (knownPaths.size === KNOWN_PATHS_MAX) knownPaths.clear();
+  knownPaths.set(path, found);
+  return found;
 }
+
+/** Paths that were taken apart: a program asks few views, over and over. */
+const knownPaths = new Map<string, ViewPath>();
+const KNOWN_PATHS_MAX = 1000;
+const KNOWN_CHARACTERS_MAX = 500;
 
 /** @throws RequestError 400 */
 export function decoded(segment: string): string {
@@ -81,13 +92,14 @@ export function queryPairs(url: string): [string, string][] {
   if (mark < 0) return [];
   const query = url.slice(mark + 1);
   try {
-    return query.split("&").flatMap((part): [string, string][] => {
-      if (part === "") return [];
+    const pairs: [string, string][] = [];
+    for (const part of query.split("&")) {
+      if (part === "") continue;
       const end = part.indexOf("=");
-      return end < 0
-        ? [[unescaped(part), ""]]
-        : [[unescaped(part.slice(0, end)), unescaped(part.slice(end + 1))]];
-    });
+      if (end < 0) pairs.push([unescaped(part), ""]);
+      else pairs.push([unescaped(part.slice(0, end)), unescaped(part.slice(end + 1))]);
+    }
+    return pairs;
   } catch {
     // Escapes that are none: read as browsers do.
     return [...new URLSearchParams(query)];
@@ -175,12 +187,7 @@ export class ViewHandler {
       (query) => query.update,
     );
     const query = opened.resolved;
-    // Most answers are there at once: only others can be aborted.
-    const waits = query.kind === "reduce" || query.includeDocs || query.keys !== undefined;
-    const prepared = await opened.prepare(query, {
-      label: labelOf(path),
-      ...(waits ? { signal: abortedWithClient(response) } : {}),
-    });
+    const prepared = await opened.prepare(query, { label: labelOf(path) });
     try {
       if (response.destroyed) return;
       const etag = body === undefined ? versionOf(prepared, query, url) : undefined;
@@ -190,11 +197,19 @@ export class ViewHandler {
         sendNotModified(this.#context, request, response, etag)
       )
         return;
+      const { answer } = prepared;
+      if (query.keys === undefined) {
+        const head = answer.head(WHOLE_CHARACTERS);
+        // Most answers are there at once: only others can be aborted.
+        if (head.rest === undefined && sendWhole(this.#context, request, response, head.text, etag))
+          return;
+        answer.abortBy(abortedWithClient(response));
+        await sendAnswer(this.#context, request, response, await settled(head), etag);
+        return;
+      }
       // A list may begin with many keys that have no rows, which takes turns.
-      const text =
-        query.keys === undefined
-          ? await settled(prepared.answer.head(WHOLE_CHARACTERS))
-          : await beginning(prepared.answer.text());
+      answer.abortBy(abortedWithClient(response));
+      const text = await beginning(answer.text());
       await sendAnswer(this.#context, request, response, text, etag);
     } finally {
       prepared.release();
@@ -271,7 +286,7 @@ async function settled(
 }
 
 /** Reads chunks up to about what is sent in one write. */
-async function beginning(
+export async function beginning(
   chunks: AsyncGenerator<string, void, undefined>,
   before = "",
 ): Promise<{ text: string; rest: AsyncGenerator<string, void, undefined> | undefined }> {

@@ -2,52 +2,10 @@
 // made as they are asked for; whoever reads slowly holds nothing but the snapshot.
 
 import { IndexerError } from "../errors.js";
+import { Turns } from "../views/turns.js";
+import { type AnswerSource, type CouchAnswer, type ReadyRows, type Row } from "./answer-types.js";
 import { type Step } from "./context.js";
-import { type QueryCost, type QueryStats } from "./stats.js";
 
-/** One row, parsed. `doc` with include_docs; `error` and `reason` in place of `value` where a reduce did not shrink. */
-export interface Row {
-  readonly id?: string;
-  readonly key: unknown;
-  readonly value?: unknown;
-  readonly doc?: unknown;
-  readonly error?: string;
-  readonly reason?: string;
-}
-
-/** The whole answer, parsed. Members as CouchDB has them. */
-export interface CouchAnswer {
-  total_rows?: number;
-  offset?: number;
-  update_seq?: unknown;
-  rows: Row[];
-  explain?: QueryCost;
-}
-
-/** One run of a query: its rows in pages, and how many rows come before them in the view. */
-export interface RowSource {
-  /** Returns it, yielding now and then when it takes long. */
-  offset(): Generator<undefined, number | undefined, undefined>;
-  steps(): Generator<Step, void, undefined>;
-}
-
-/** Where an answer gets its parts. */
-export interface AnswerSource {
-  readonly kind: "map" | "reduce";
-  readonly totalRows: number | undefined;
-  /** JSON text. */
-  readonly updateSeq: string | undefined;
-  readonly rows: RowSource;
-  readonly stats: QueryStats | undefined;
-  /** Statistics become part of the answer. */
-  readonly explain: boolean;
-  readonly signal: AbortSignal | undefined;
-  /** Called once when nothing of the tree is needed any more. */
-  readonly onEnd?: (() => void) | undefined;
-}
-
-/** A reader that is faster than this between two turns of the event loop gives others one. */
-const TURN_MS = 10;
 /** Characters of text put together before they are handed over. */
 const CHUNK_CHARACTERS = 16 * 1024;
 
@@ -58,6 +16,7 @@ export class ViewAnswer {
   /** JSON text of the sequence, if update_seq was asked for. */
   readonly updateSeq: string | undefined;
   readonly #source: AnswerSource;
+  #signal: AbortSignal | undefined;
   #offset: { readonly rows: number | undefined } | undefined;
   #started = false;
   #ended = false;
@@ -65,6 +24,7 @@ export class ViewAnswer {
 
   constructor(source: AnswerSource) {
     this.#source = source;
+    this.#signal = source.signal;
     this.kind = source.kind;
     this.totalRows = source.totalRows;
     this.updateSeq = source.updateSeq;
@@ -75,11 +35,14 @@ export class ViewAnswer {
     if (!this.#offset) {
       const { stats, rows } = this.#source;
       stats?.enter("seek");
-      const search = rows.offset();
-      let found = search.next();
-      while (found.done !== true) found = search.next();
-      this.#offset = { rows: found.value };
+      let found = rows.offset();
+      if (typeof found === "object") {
+        let step = found.next();
+        while (step.done !== true) step = found.next();
+        found = step.value;
+      }
       stats?.enter(undefined);
+      this.#offset = { rows: found };
       this.#letGo();
     }
     return this.#offset.rows;
@@ -90,19 +53,29 @@ export class ViewAnswer {
     if (this.#offset) return;
     const { stats, rows } = this.#source;
     const turns = new Turns();
-    const search = rows.offset();
-    for (;;) {
-      this.#checkAborted();
-      stats?.enter("seek");
-      const found = search.next();
-      stats?.enter(undefined);
-      if (found.done === true) {
-        this.#offset = { rows: found.value };
-        this.#letGo();
-        return;
+    this.#checkAborted();
+    stats?.enter("seek");
+    let found = rows.offset();
+    if (typeof found === "object") {
+      const search = found;
+      let step = search.next();
+      while (step.done !== true) {
+        stats?.enter(undefined);
+        if (turns.due()) await turns.take();
+        this.#checkAborted();
+        stats?.enter("seek");
+        step = search.next();
       }
-      if (turns.due()) await turns.take();
+      found = step.value;
     }
+    stats?.enter(undefined);
+    this.#offset = { rows: found };
+    this.#letGo();
+  }
+
+  /** Ends the reading with INDEXER_ABORTED when the signal fires, as one given with the query does. */
+  abortBy(signal: AbortSignal): void {
+    this.#signal = signal;
   }
 
   /**
@@ -113,8 +86,7 @@ export class ViewAnswer {
    *   BtreeError when the file is damaged.
    */
   *steps(): Generator<Step, void, undefined> {
-    if (this.#started) throw new Error("an answer can be read once: run the query again");
-    this.#started = true;
+    this.#start();
     const { stats } = this.#source;
     try {
       this.#checkAborted();
@@ -128,9 +100,23 @@ export class ViewAnswer {
       }
       stats?.enter(undefined);
     } finally {
-      this.#ended = true;
-      this.#letGo();
+      this.#end();
     }
+  }
+
+  #start(): void {
+    if (this.#started) throw new Error("an answer can be read once: run the query again");
+    this.#started = true;
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#letGo();
+  }
+
+  /** The short way to the rows, unless the cost of each step is to be told. */
+  get #ready(): ReadyRows | undefined {
+    return this.#source.stats ? undefined : this.#source.rows.ready;
   }
 
   /** Row texts, one page for each leaf or so. */
@@ -184,6 +170,27 @@ export class ViewAnswer {
   } {
     let text = `{${this.#meta()}"rows":[\r\n`;
     let separator = "";
+    const ready = this.#ready;
+    if (ready) {
+      this.#start();
+      try {
+        this.#checkAborted();
+        while (text.length < characters) {
+          const page = ready.text();
+          if (page === undefined) {
+            this.#end();
+            return { text: text + this.#tail("\n"), rest: undefined };
+          }
+          if (page === "") continue;
+          text += separator + page;
+          separator = ",\r\n";
+        }
+      } catch (error) {
+        this.#end();
+        throw error;
+      }
+      return { text, rest: this.#rest(this.#stepsOf(ready), [], separator) };
+    }
     const steps = this.steps();
     while (text.length < characters) {
       const step = steps.next();
@@ -198,6 +205,18 @@ export class ViewAnswer {
       separator = ",\r\n";
     }
     return { text, rest: this.#rest(steps, [], separator) };
+  }
+
+  /** The rows that a reader of `ready` has left, a page in one piece. */
+  *#stepsOf(ready: ReadyRows): Generator<Step, void, undefined> {
+    try {
+      for (let page = ready.text(); page !== undefined; page = ready.text()) {
+        this.#checkAborted();
+        yield page === "" ? [] : [page];
+      }
+    } finally {
+      this.#end();
+    }
   }
 
   async *#rest(
@@ -241,7 +260,8 @@ export class ViewAnswer {
   #meta(): string {
     let meta = "";
     if (this.totalRows !== undefined) meta += `"total_rows":${this.totalRows},`;
-    if (this.offset !== undefined) meta += `"offset":${this.offset},`;
+    const { offset } = this;
+    if (offset !== undefined) meta += `"offset":${offset},`;
     if (this.updateSeq !== undefined) meta += `"update_seq":${this.updateSeq},`;
     return meta;
   }
@@ -250,7 +270,21 @@ export class ViewAnswer {
   async object(): Promise<CouchAnswer> {
     const rows: Row[] = [];
     const turns = new Turns();
-    await this.#findOffset();
+    if (!this.#offset) await this.#findOffset();
+    const ready = this.#ready;
+    if (ready) {
+      this.#start();
+      try {
+        for (let page = ready.objects(); page; page = ready.objects()) {
+          for (const row of page) rows.push(row);
+          if (turns.due()) await turns.take();
+          this.#checkAborted();
+        }
+      } finally {
+        this.#end();
+      }
+      return this.#object(rows);
+    }
     for (const step of this.steps()) {
       if (isPage(step)) {
         parseInto(rows, step);
@@ -265,6 +299,8 @@ export class ViewAnswer {
 
   /** The same at once; undefined when something must be waited for (documents, custom reduces). */
   objectSync(): CouchAnswer | undefined {
+    const ready = this.#ready;
+    if (ready) return this.#objectOf(ready);
     const rows: Row[] = [];
     for (const step of this.steps()) {
       if (!isPage(step)) {
@@ -276,11 +312,28 @@ export class ViewAnswer {
     return this.#object(rows);
   }
 
-  #object(rows: Row[]): CouchAnswer {
+  #objectOf(ready: ReadyRows): CouchAnswer {
+    this.#start();
+    try {
+      this.#checkAborted();
+      // One descent finds both, as long as it is asked for first.
+      const { offset } = this;
+      let rows: Row[] | undefined;
+      for (let page = ready.objects(); page; page = ready.objects()) {
+        if (rows) for (const row of page) rows.push(row);
+        else rows = page;
+      }
+      return this.#object(rows ?? [], offset);
+    } finally {
+      this.#end();
+    }
+  }
+
+  #object(rows: Row[], offset = this.offset): CouchAnswer {
     const answer: CouchAnswer = { rows };
     const { stats, explain } = this.#source;
     if (this.totalRows !== undefined) answer.total_rows = this.totalRows;
-    if (this.offset !== undefined) answer.offset = this.offset;
+    if (offset !== undefined) answer.offset = offset;
     if (this.updateSeq !== undefined) answer.update_seq = JSON.parse(this.updateSeq) as unknown;
     if (explain && stats) answer.explain = stats.toJSON();
     return answer;
@@ -294,7 +347,7 @@ export class ViewAnswer {
   }
 
   #checkAborted(): void {
-    const { signal } = this.#source;
+    const signal = this.#signal;
     if (signal?.aborted !== true) return;
     throw new IndexerError(
       "INDEXER_ABORTED",
@@ -302,20 +355,6 @@ export class ViewAnswer {
       {},
       { cause: signal.reason },
     );
-  }
-}
-
-/** Sees to it that a long read does not keep the event loop to itself. */
-class Turns {
-  #since = performance.now();
-
-  due(): boolean {
-    return performance.now() - this.#since >= TURN_MS;
-  }
-
-  async take(): Promise<void> {
-    await new Promise<void>((resolve) => setImmediate(resolve));
-    this.#since = performance.now();
   }
 }
 
@@ -339,16 +378,4 @@ function isPage(step: Step): step is readonly string[] {
 function parseInto(rows: Row[], page: readonly string[]): void {
   if (page.length === 0) return;
   for (const row of JSON.parse(`[${page.join(",")}]`) as Row[]) rows.push(row);
-}
-
-/** The answers of several queries in CouchDB's bytes (VIEWS §18, §20), each asked for when the one before has been read. */
-export async function* queriesText(
-  answers: Iterable<ViewAnswer> | AsyncIterable<ViewAnswer>,
-): AsyncGenerator<string, void, undefined> {
-  let before = '{"results":[\r\n';
-  for await (const answer of answers) {
-    yield* answer.textWithin(before);
-    before = ",\r\n";
-  }
-  yield before === ",\r\n" ? "\r\n]}\n" : `${before}]}\n`;
 }

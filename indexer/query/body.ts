@@ -33,16 +33,6 @@ export function parseViewBody(bodyText: string): ViewBody {
   return body;
 }
 
-/** The same for a plain object of an embedding program. Members that are `undefined` are left out. */
-export function viewBodyOf(object: Readonly<Record<string, unknown>>): ViewBody {
-  const members: [string, string][] = [];
-  for (const [name, value] of Object.entries(object)) {
-    const json = JSON.stringify(value) as string | undefined;
-    if (json !== undefined) members.push([name, json]);
-  }
-  return { members };
-}
-
 /**
  * The queries of `POST …/_view/{view}/queries`, undefined for an entry that is not an object.
  *

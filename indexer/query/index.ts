@@ -1,10 +1,12 @@
 // Queries: from parameters to an answer in CouchDB's bytes. parseViewQuery → resolveViewQuery → runViewQuery.
-export { ViewAnswer, queriesText, type CouchAnswer, type Row } from "./answer.js";
-export { parseQueriesBody, parseViewBody, viewBodyOf, type ViewBody } from "./body.js";
+export { ViewAnswer } from "./answer.js";
+export { type CouchAnswer, type Row } from "./answer-types.js";
+export { parseQueriesBody, parseViewBody, type ViewBody } from "./body.js";
 export { type Step, type ViewContext } from "./context.js";
 export { QueryError, type QueryErrorName } from "./errors.js";
 export {
   PARAMETER_NAMES,
+  parseQueryObject,
   parseViewQuery,
   requirePartition,
   type ParseOptions,
@@ -17,5 +19,6 @@ export {
   type ResolvedQuery,
   type ViewShape,
 } from "./resolve.js";
+export { queriesText } from "./queries-text.js";
 export { runViewQuery, type RunOptions } from "./run.js";
 export { QueryStats, type QueryCost, type QueryPhase } from "./stats.js";

@@ -75,6 +75,9 @@ function printed(value: Value): string {
 }
 
 function boolean(value: Value): boolean {
+  // As nearly all write it.
+  if (value.text === "true") return true;
+  if (value.text === "false") return false;
   const text = word(value);
   const lower = text?.toLowerCase();
   if (lower === "true") return true;
@@ -238,6 +241,31 @@ export function applyParameters(
   params: Iterable<readonly [string, string]>,
 ): void {
   for (const [name, text] of params) SETTERS.get(name)?.(query, { text, json: false });
+}
+
+/**
+ * Reads the parameters of an embedding program: JSON values under CouchDB's names. Those that are `undefined` are left out.
+ *
+ * @throws QueryError for the first parameter that cannot be read (VIEWS §8).
+ */
+export function parseQueryObject(parameters: Readonly<Record<string, unknown>>): ViewQuery {
+  const query = defaultQuery();
+  const keys = parameters["keys"] === undefined ? undefined : jsonOf(parameters["keys"]);
+  if (keys !== undefined && jsonKind(keys) !== "array")
+    throw badRequest("`keys` member must be an array.");
+  for (const name of Object.keys(parameters)) {
+    const set = SETTERS.get(name);
+    const text = set && jsonOf(parameters[name]);
+    if (text !== undefined) set?.(query, { text, json: true });
+  }
+  return query;
+}
+
+/** Undefined for what is no JSON. */
+function jsonOf(value: unknown): string | undefined {
+  if (value === true) return "true";
+  if (value === false) return "false";
+  return JSON.stringify(value);
 }
 
 export interface ParseOptions {

@@ -9,11 +9,16 @@ import {
   type TreeReader,
 } from "../../btree/index.js";
 import { groupPrefix, keyEnd } from "../collation/index.js";
-import { type EvaluateOptions, type ReduceOutcome, type ViewReducer } from "../reducers/index.js";
+import {
+  type EvaluateOptions,
+  isBuiltIn,
+  type ReduceOutcome,
+  type ViewReducer,
+} from "../reducers/index.js";
+import { type ReadyRows, type Row, type RowSource } from "./answer-types.js";
 import { type Step, type ViewContext } from "./context.js";
 import { cutArray } from "./json-slices.js";
 import { KeyTexts } from "./key-text.js";
-import { rangesOf } from "./map-rows.js";
 import { compareBytes, isEmptyRange, joinBytes, scanRange } from "./ranges.js";
 import { type ResolvedQuery } from "./resolve.js";
 
@@ -41,7 +46,7 @@ function rowText(key: string, outcome: ReduceOutcome): string {
 }
 
 /** One run of a reduce query. Steps may be read once. */
-export class ReduceRows {
+export class ReduceRows implements RowSource {
   readonly #query: ResolvedQuery;
   readonly #context: ViewContext;
   readonly #tree: TreeReader;
@@ -50,6 +55,7 @@ export class ReduceRows {
   readonly #options: EvaluateOptions;
   readonly #prefix: Bytes;
   readonly #keys: KeyTexts;
+  #given = false;
 
   constructor(query: ResolvedQuery, context: ViewContext, reducer: ViewReducer, index: number) {
     this.#query = query;
@@ -63,7 +69,42 @@ export class ReduceRows {
   }
 
   /** Reduced rows have no place among the rows of the view. */
-  *offset(): Generator<undefined, undefined, undefined> {}
+  offset(): undefined {
+    return undefined;
+  }
+
+  /** One row for everything, by a reduce of ours. */
+  get ready(): ReadyRows | undefined {
+    const { keys, grouping } = this.#query;
+    const custom = !isBuiltIn(this.#reducer.specs[this.#index] ?? "");
+    return keys || grouping !== "none" || custom ? undefined : this;
+  }
+
+  text(): string | undefined {
+    const outcome = this.#outcome();
+    return outcome && rowText("null", outcome);
+  }
+
+  objects(): Row[] | undefined {
+    const outcome = this.#outcome();
+    if (!outcome) return undefined;
+    if (!("value" in outcome)) return [{ key: null, ...outcome }];
+    return [{ key: null, value: JSON.parse(outcome.value) as unknown }];
+  }
+
+  /** Of everything; undefined when it has been given, or when there is nothing. */
+  #outcome(): ReduceOutcome | undefined {
+    const { skip, limit, startKey, endKey } = this.#query;
+    if (this.#given || skip > 0 || limit <= 0) return undefined;
+    this.#given = true;
+    const range = scanRange(this.#query, startKey, endKey, this.#prefix);
+    if (isEmptyRange(range)) return undefined;
+    const parts = this.#tree.parts(range);
+    if (parts.count === 0) return undefined;
+    const outcome = this.#reducer.evaluate(this.#index, parts, this.#options);
+    if ("then" in outcome) throw new Error("viewmill bug: a reduce of ours made somebody wait");
+    return outcome;
+  }
 
   *steps(): Generator<Step, void, undefined> {
     let { skip, limit } = this.#query;
@@ -86,20 +127,19 @@ export class ReduceRows {
   }
 
   *#groups(): Generator<Group, void, undefined> {
-    const { keys, grouping } = this.#query;
+    const { keys, grouping, startKey, endKey } = this.#query;
     if (keys) {
       yield* this.#groupsOfKeys(keys);
       return;
     }
-    for (const range of rangesOf(this.#query, this.#prefix)) {
-      if (isEmptyRange(range)) return;
-      if (grouping === "none") {
-        const parts = this.#tree.parts(range);
-        if (parts.count > 0) yield { parts, firstKey: undefined, firstValue: NOTHING };
-      } else {
-        yield* this.#groupsOfRange(range);
-      }
+    const range = scanRange(this.#query, startKey, endKey, this.#prefix);
+    if (isEmptyRange(range)) return;
+    if (grouping !== "none") {
+      yield* this.#groupsOfRange(range);
+      return;
     }
+    const parts = this.#tree.parts(range);
+    if (parts.count > 0) yield { parts, firstKey: undefined, firstValue: NOTHING };
   }
 
   *#groupsOfRange(range: KeyRange): Generator<Group, void, undefined> {

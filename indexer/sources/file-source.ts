@@ -28,7 +28,7 @@ import {
   type SourceIdentity,
   type StampedFile,
 } from "./source.js";
-import { stampOf } from "./stamp.js";
+import { FileStamp } from "./stamp.js";
 
 /** Options of all file sources. */
 export interface FileSourceOptions extends SliceOptions {
@@ -55,6 +55,7 @@ export abstract class FileSource implements Source {
   readonly #format: "documents" | "changes";
   readonly #options: FileSourceOptions;
   readonly #lookup: DocumentLookup;
+  #stamp: FileStamp | undefined;
   readonly #designs: DesignScan;
 
   protected constructor(
@@ -189,7 +190,8 @@ export abstract class FileSource implements Source {
   }
 
   stamp(): string | undefined {
-    return stampOf(this.stamped);
+    this.#stamp ??= new FileStamp(this.stamped);
+    return this.#stamp.read();
   }
 
   async designDocuments(): Promise<DesignDocumentRow[]> {

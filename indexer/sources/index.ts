@@ -13,7 +13,7 @@ export { sliceChanges } from "./slice-changes.js";
 export { sliceDocuments, type SliceOptions } from "./slice.js";
 export { SLICE_DELETED, SLICE_DESIGN, Slices } from "./slices.js";
 export * from "./source.js";
-export { stampOf } from "./stamp.js";
+export { FileStamp } from "./stamp.js";
 export { StdinSource, type StdinSourceOptions } from "./stdin-source.js";
 export { MemorySource, type MemoryDocument } from "./memory-source.js";
 export { CouchSource, type CouchSourceOptions } from "./couch-source.js";

@@ -133,7 +133,7 @@ export interface Source {
    * the kind is known. What was brought up to date at a stamp is up to date while the stamp stays the same.
    */
   stamp?(): string | undefined;
-  /** Where `stamp` looks, so that other processes can look there themselves, with `stampOf`. */
+  /** Where `stamp` looks, so that other processes can look there themselves, with `FileStamp`. */
   readonly stamped?: StampedFile;
   /** Ids purged since the given purge sequence, where the source reports them. */
   purges?(since: string | undefined): Promise<{ ids: string[]; purgeSeq: string; reset: boolean }>;

@@ -4,31 +4,29 @@
 const ANSWERS_A_TOKEN = 256;
 
 interface Token {
-  readonly open: Set<() => void>;
+  /** One place an answer, empty once it has let go. */
+  readonly open: ((() => void) | undefined)[];
 }
 
-const collected = new FinalizationRegistry<Set<() => void>>((open) => {
-  for (const release of open) release();
+const collected = new FinalizationRegistry<Token["open"]>((open) => {
+  for (const release of open) release?.();
 });
 
 let token: Token | undefined;
-let taken = 0;
 
 /**
  * @param release - Idempotent; must not lead to the answer.
  * @returns What the answer calls at its end, and keeps until then. If it is collected before, `release` is called some time later.
  */
 export function leased(release: () => void): () => void {
-  if (token === undefined || taken === ANSWERS_A_TOKEN) {
-    token = { open: new Set() };
-    taken = 0;
+  if (token === undefined || token.open.length === ANSWERS_A_TOKEN) {
+    token = { open: [] };
     collected.register(token, token.open);
   }
-  taken++;
   const mine = token;
-  mine.open.add(release);
+  const place = mine.open.push(release) - 1;
   return () => {
-    mine.open.delete(release);
+    mine.open[place] = undefined;
     release();
   };
 }

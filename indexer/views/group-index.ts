@@ -88,6 +88,8 @@ export class GroupIndex {
   readonly config: GroupConfig;
   readonly reducers: readonly (ViewReducer | Reducer)[];
   readonly reducerOf: (tree: string) => Reducer;
+  /** The source's stamp at which it was last brought up to date. */
+  freshAt: string | undefined;
   #file: GroupFile;
   readonly #retired = new Set<GroupFile>();
   #writing: Promise<unknown> = Promise.resolve();

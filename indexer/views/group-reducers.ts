@@ -10,8 +10,11 @@ export const IDS_TREE = "ids";
 export const ERRORS_TREE = "errors";
 
 export function viewTreeName(number: number): string {
-  return `view:${number}`;
+  return (viewTrees[number] ??= `view:${number}`);
 }
+
+/** Asked for by every query. */
+const viewTrees: string[] = [];
 
 const ENTRIES: Reducer = { count: () => 1 };
 const ROWS: Reducer = { count: rowCount };

@@ -193,6 +193,51 @@ export function expectSame(reader: TreeReader, model: TreeModel, reduces: boolea
   if (reduces) expect(sumOfParts(all)).toBe(sumIn(entries));
 }
 
+/** A walk that visits every other entry of a leaf, or each: keys, values, what keys share, and the rows before it. */
+function expectSameWalk(
+  reader: TreeReader,
+  model: TreeModel,
+  range: KeyRange,
+  reverse: boolean,
+): void {
+  const { gte, lt } = range;
+  if (gte !== undefined && lt !== undefined && compareBytes(gte, lt) >= 0) return;
+  const entries = model.entries(range);
+  const rest = reverse
+    ? lt === undefined
+      ? []
+      : model.entries({ gte: lt })
+    : gte === undefined
+      ? []
+      : model.entries({ lt: gte });
+  for (const stride of [1, 2]) {
+    const walk = reader.walk(range, reverse);
+    expect(walk.rowsBefore).toBe(rowsIn(rest));
+    const visited: ModelEntry[] = [];
+    const wanted: ModelEntry[] = [];
+    let from = 0;
+    const ordered = reverse ? [...entries].reverse() : entries;
+    for (let slice = walk.next(); slice; slice = walk.next()) {
+      let last: Bytes | undefined;
+      for (let i = 0; i < slice.length; i += stride) {
+        slice.visit(i);
+        const key = slice.keyBytes.slice(0, slice.keyLength);
+        expect(slice.keyShared === 0 || last !== undefined).toBe(true);
+        if (last)
+          expect(hex(key.subarray(0, slice.keyShared))).toBe(
+            hex(last.subarray(0, slice.keyShared)),
+          );
+        last = key;
+        visited.push({ key, value: slice.valueBytes.slice(slice.valueStart, slice.valueEnd) });
+        wanted.push(ordered[from + i] as ModelEntry);
+      }
+      from += slice.length;
+    }
+    expect(from).toBe(entries.length);
+    expect(shown(visited)).toEqual(shown(wanted));
+  }
+}
+
 /** A part of the tree: entries, rank, rows, reductions, groups. */
 export function expectSameRange(
   reader: TreeReader,
@@ -203,6 +248,7 @@ export function expectSameRange(
   const entries = model.entries(range);
   expect(shown(entriesRead(reader, range))).toEqual(shown(entries));
   expect(shown(entriesRead(reader, range, true))).toEqual(shown(entries).reverse());
+  for (const reverse of [false, true]) expectSameWalk(reader, model, range, reverse);
   const parts = reader.parts(range);
   expect(parts.count).toBe(rowsIn(entries));
   if (reduces) expect(sumOfParts(parts)).toBe(sumIn(entries));

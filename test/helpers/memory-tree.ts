@@ -9,17 +9,25 @@ import type {
   KeyRange,
   LeafSlice,
   RangeParts,
+  RangeWalk,
   Reducer,
   TreeReader,
   TreeRoot,
+  VisitedSlice,
 } from "../../btree/types.js";
 
 export function compareBytes(a: Bytes, b: Bytes): number {
   return Buffer.compare(a, b);
 }
 
-class ArraySlice implements LeafSlice {
+class ArraySlice implements VisitedSlice {
   readonly #entries: readonly Entry[];
+  keyBytes: Bytes = new Uint8Array();
+  keyLength = 0;
+  readonly keyShared = 0;
+  valueBytes: Bytes = new Uint8Array();
+  readonly valueStart = 0;
+  valueEnd = 0;
   constructor(entries: readonly Entry[]) {
     this.#entries = entries;
   }
@@ -35,6 +43,12 @@ class ArraySlice implements LeafSlice {
   span(i: number): ByteSpan {
     const { value } = this.#at(i);
     return { bytes: value, start: 0, end: value.length };
+  }
+  visit(i: number): void {
+    this.keyBytes = this.key(i);
+    this.keyLength = this.keyBytes.length;
+    this.valueBytes = this.value(i);
+    this.valueEnd = this.valueBytes.length;
   }
   #at(i: number): Entry {
     const entry = this.#entries[i];
@@ -97,7 +111,7 @@ export class MemoryTree implements TreeReader {
   *slices(
     range: KeyRange,
     options: { readonly reverse?: boolean } = {},
-  ): IterableIterator<LeafSlice> {
+  ): IterableIterator<VisitedSlice> {
     const [low, high] = this.#bounds(range);
     const cut = this.#leaves
       .map((leaf) => [Math.max(leaf.start, low), Math.min(leaf.end, high)] as const)
@@ -107,6 +121,15 @@ export class MemoryTree implements TreeReader {
       this.entriesRead += entries.length;
       yield new ArraySlice(options.reverse === true ? entries.reverse() : entries);
     }
+  }
+
+  walk(range: KeyRange, reverse = false): RangeWalk {
+    const [low, high] = this.#bounds(range);
+    const slices = this.slices(range, { reverse });
+    return {
+      rowsBefore: reverse ? this.#countOf(high, this.#entries.length) : this.#countOf(0, low),
+      next: () => (slices.next() as IteratorResult<VisitedSlice, undefined>).value,
+    };
   }
 
   rank(key: Bytes): number {

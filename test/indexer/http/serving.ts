@@ -70,6 +70,7 @@ export class Serving {
   readonly #index: string;
   #child: ChildProcess | undefined;
   #errors = "";
+  #out = "";
   url = "";
 
   constructor() {
@@ -87,6 +88,11 @@ export class Serving {
     return this.#errors;
   }
 
+  /** What it wrote to stdout, line by line. */
+  get lines(): string[] {
+    return this.#out.split("\n").filter((line) => line !== "");
+  }
+
   get db(): string {
     return `${this.url}/db`;
   }
@@ -101,10 +107,12 @@ export class Serving {
       this.#errors += data.toString();
     });
     this.url = await new Promise<string>((resolve, reject) => {
-      let out = "";
+      this.#out = "";
       child.stdout.on("data", (data: Buffer) => {
-        out += data.toString();
-        if (out.includes("\n")) resolve((JSON.parse(out) as { listening: string }).listening);
+        this.#out += data.toString();
+        const [line] = this.#out.split("\n", 1);
+        if (line !== undefined && line.length < this.#out.length)
+          resolve((JSON.parse(line) as { listening: string }).listening);
       });
       child.once("exit", (code) => {
         reject(new Error(`serve ended with ${String(code)}: ${this.#errors}`));

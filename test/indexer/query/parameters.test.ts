@@ -1,10 +1,10 @@
 import { describe, expect, test } from "@jest/globals";
 import {
   parseQueriesBody,
+  parseQueryObject,
   parseViewBody,
   parseViewQuery,
   QueryError,
-  viewBodyOf,
   type ViewQuery,
 } from "../../../indexer/query/index.js";
 
@@ -200,7 +200,7 @@ describe("parameters of a body", () => {
   });
 
   test("a program may hand over an object", () => {
-    const query = parseViewQuery([], viewBodyOf({ keys: ["a", "b"], limit: 2, skip: undefined }));
+    const query = parseQueryObject({ keys: ["a", "b"], limit: 2, skip: undefined });
     expect(query).toMatchObject({ keys: ['"a"', '"b"'], limit: 2, skip: 0 });
   });
 

@@ -1,0 +1,51 @@
+// Keys of entries that are visited one after the other: where each ends, its JSON text and its value, made once for neighbours that share it.
+
+import { type VisitedSlice } from "../../btree/index.js";
+import { decodeKey, keyEnd } from "../collation/index.js";
+import { type CollationKind } from "../reducers/index.js";
+import { ByteCursor, ROW_KEY_TEXT } from "../views/row-value.js";
+import { textOf } from "./text.js";
+
+export class VisitedKeys {
+  readonly #kind: CollationKind;
+  readonly #start: number;
+  #end = 0;
+  #text: string | undefined;
+  /** A string or number, which rows may share; undefined when the key must be parsed for each. */
+  #plain: unknown;
+
+  /** @param start Where the collation key begins: after the partition, if there is one. */
+  constructor(kind: CollationKind, start: number) {
+    this.#kind = kind;
+    this.#start = start;
+  }
+
+  /** Index where the document id begins. To be called for each entry that is visited, before anything else. */
+  end(entry: VisitedSlice): number {
+    // No collation key is the beginning of another, so equal bytes are the whole key.
+    if (this.#end > 0 && entry.keyShared >= this.#end) return this.#end;
+    this.#text = undefined;
+    this.#plain = undefined;
+    return (this.#end = keyEnd(this.#kind, entry.keyBytes, this.#start));
+  }
+
+  /** Stored beside the value where the collation key does not tell it, else decoded from there. */
+  text(entry: VisitedSlice): string {
+    const { valueBytes, valueStart } = entry;
+    if (((valueBytes[valueStart] as number) & ROW_KEY_TEXT) !== 0) {
+      const cursor = new ByteCursor(valueBytes, valueStart + 1, entry.valueEnd);
+      const length = cursor.varint();
+      return textOf(valueBytes, cursor.pos, cursor.pos + length);
+    }
+    return (this.#text ??= decodeKey(this.#kind, entry.keyBytes, this.#start, entry.keyLength));
+  }
+
+  /** The key, parsed. */
+  value(entry: VisitedSlice): unknown {
+    if (this.#plain !== undefined) return this.#plain;
+    const value = JSON.parse(this.text(entry)) as unknown;
+    const own = ((entry.valueBytes[entry.valueStart] as number) & ROW_KEY_TEXT) !== 0;
+    if (!own && (typeof value === "string" || typeof value === "number")) this.#plain = value;
+    return value;
+  }
+}

@@ -1,0 +1,119 @@
+// The list of documents, and what a database tells of itself, against the documents that were written.
+
+import { afterAll, beforeAll, describe, expect, test } from "@jest/globals";
+
+import { Serving, design, type Answer } from "./serving.js";
+
+interface DocRow {
+  readonly id?: string;
+  readonly key: unknown;
+  readonly value?: { readonly rev: string };
+  readonly doc?: Readonly<Record<string, unknown>>;
+  readonly error?: string;
+}
+
+describe.each([[[]], [["--workers", "2"]]])("_all_docs of serve %j", (flags) => {
+  const serving = new Serving();
+  /** Ids in the order of their bytes. */
+  let ids: string[] = [];
+
+  const list = async (query = "", body?: unknown): Promise<Answer> =>
+    serving.ask(`/db/_all_docs${query}`, body === undefined ? {} : { body });
+  const rowsOf = (answer: Answer): readonly DocRow[] => answer.json["rows"] as DocRow[];
+  const idsOf = (answer: Answer): unknown[] => rowsOf(answer).map(({ id }) => id);
+
+  beforeAll(async () => {
+    serving.feed.put(design());
+    const made = ["B", "a", "b", "_zeta", "ä", "z\u0000", "😀", "~", "A0"];
+    for (let i = 0; i < 250; i++) made.push(`doc-${String(i).padStart(4, "0")}`);
+    // Some have rows in the view, others have none.
+    serving.feed.put(...made.map((_id, i) => (i % 2 === 0 ? { _id, k: i, v: i } : { _id })));
+    serving.feed.put({ _id: "gone" }, { _id: "doc-0000", k: 1, v: 2 });
+    serving.feed.put({ _id: "gone", _deleted: true });
+    ids = [...made, "_design/d"].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    await serving.start(...flags);
+  });
+  afterAll(() => serving.remove());
+
+  test("before any view was asked, the database counts its documents", async () => {
+    const { json } = await serving.ask("/db");
+    expect(json["doc_count"]).toBe(ids.length);
+  });
+
+  test("all documents, in the order of their bytes, with their revisions", async () => {
+    const answer = await list();
+    expect(answer.status).toBe(200);
+    expect(answer.json["total_rows"]).toBe(ids.length);
+    expect(answer.json["offset"]).toBe(0);
+    expect(idsOf(answer)).toEqual(ids);
+    for (const { id, key, value } of rowsOf(answer)) {
+      expect(key).toBe(id);
+      expect(value?.rev).toMatch(id === "doc-0000" ? /^2-/ : /^1-/);
+    }
+    expect(
+      answer.text.startsWith(`{"total_rows":${ids.length},"offset":0,"rows":[\r\n{"id":`),
+    ).toBe(true);
+    expect(answer.text.endsWith("\r\n]}\n")).toBe(true);
+  });
+
+  test.each([false, true])("ranges, skip and limit (descending: %s)", async (descending) => {
+    const way = descending ? [...ids].reverse() : ids;
+    for (const [from, to] of [
+      [0, 5],
+      [3, 240],
+      [200, 259],
+      [10, 10],
+    ] as const) {
+      for (const skip of [0, 1, 7])
+        for (const limit of [0, 1, 3, 1000])
+          for (const inclusive of [true, false]) {
+            const start = encodeURIComponent(JSON.stringify(way[from]));
+            const end = encodeURIComponent(JSON.stringify(way[to]));
+            const answer = await list(
+              `?startkey=${start}&endkey=${end}&skip=${skip}&limit=${limit}&inclusive_end=${inclusive}&descending=${descending}`,
+            );
+            const range = way.slice(from, inclusive ? to + 1 : to);
+            expect(idsOf(answer)).toEqual(range.slice(skip, skip + limit));
+            expect(answer.json["offset"]).toBe(from + skip);
+          }
+    }
+  });
+
+  test("one key, several keys, by GET and POST; what is not there is told", async () => {
+    expect(idsOf(await list('?key="b"'))).toEqual(["b"]);
+    expect(idsOf(await list('?key="none"'))).toEqual([]);
+    const wanted = ["b", "none", "gone", "_design/d", "a"];
+    const posted = await list("", { keys: wanted });
+    const got = await list(`?keys=${encodeURIComponent(JSON.stringify(wanted))}`);
+    expect(got.text).toBe(posted.text);
+    expect(posted.json["total_rows"]).toBe(ids.length);
+    expect(rowsOf(posted).map(({ id, key, error }) => [id, key, error])).toEqual([
+      ["b", "b", undefined],
+      [undefined, "none", "not_found"],
+      [undefined, "gone", "not_found"],
+      ["_design/d", "_design/d", undefined],
+      ["a", "a", undefined],
+    ]);
+  });
+
+  test("include_docs gives each document", async () => {
+    const rows = rowsOf(await list("?include_docs=true"));
+    expect(rows.map(({ doc }) => doc?.["_id"])).toEqual(ids);
+    for (const { value, doc } of rows) expect(doc?.["_rev"]).toBe(value?.rev);
+  });
+
+  test("what was written before it was asked is in it", async () => {
+    serving.feed.put({ _id: "newest" });
+    ids = [...ids, "newest"].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    expect(idsOf(await list())).toEqual(ids);
+    expect((await serving.ask("/db")).json["doc_count"]).toBe(ids.length);
+  });
+
+  test("bad parameters and methods are refused as those of views are", async () => {
+    expect((await list("?limit=x")).json["error"]).toBe("query_parse_error");
+    expect((await list("?startkey=x")).status).toBe(400);
+    const put = await serving.ask("/db/_all_docs", { method: "PUT" });
+    expect(put.status).toBe(405);
+    expect((await serving.ask("/other/_all_docs")).status).toBe(404);
+  });
+});
