@@ -40,6 +40,11 @@ export interface MergeOptions {
    */
   readonly bufferBytes?: number;
   /**
+   * Memory to read into instead, the merge's own until it ends: for callers who have some that lies idle. What it cannot hold is
+   * allocated.
+   */
+  readonly memory?: Uint8Array | undefined;
+  /**
    * Segments read at once.
    *
    * @defaultValue `FAN_IN_MAX`
@@ -154,10 +159,11 @@ export class Merger {
       range,
       fanInMax: Math.max(2, fanInMax),
       bufferBytes,
+      memory: this.#options.memory,
       directory: this.#options.tempDirectory ?? dirname(this.#refs[0]?.path ?? "."),
       readers: this.#readers,
     });
-    this.#tree = openTree(this.#readers, few, range, bufferBytes);
+    this.#tree = openTree(this.#readers, few, range, bufferBytes, this.#options.memory);
     if (this.#options.base) this.#base = new BaseCursor(this.#options.base, range);
   }
 

@@ -4,6 +4,7 @@
 
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { WORD_SLACK } from "../bytes.js";
 import { BLOCK_BYTES_MAX, CANCEL } from "./format.js";
 import { LoserTree } from "./loser-tree.js";
 import { RunFile } from "./run-file.js";
@@ -22,6 +23,7 @@ interface FanInOptions {
   readonly range: MergeRange;
   readonly fanInMax: number;
   readonly bufferBytes: number;
+  readonly memory: Uint8Array | undefined;
   readonly directory: string;
   readonly readers: RunReaders;
 }
@@ -38,15 +40,20 @@ export function openTree(
   sources: readonly SegmentIndex[],
   range: MergeRange,
   bufferBytes: number,
+  memory?: Uint8Array,
 ): LoserTree | undefined {
   const each = Math.min(
-    Math.max(Math.floor(bufferBytes / Math.max(1, sources.length)), BLOCK_BYTES_MAX),
+    Math.max(
+      Math.floor((memory?.length ?? bufferBytes) / Math.max(1, sources.length)) - WORD_SLACK,
+      BLOCK_BYTES_MAX,
+    ),
     CURSOR_BUFFER_BYTES_MAX,
   );
   const cursors: SegmentCursor[] = [];
   const codes: number[] = [];
   for (const [rank, index] of sources.entries()) {
-    const cursor = SegmentCursor.open(readers, index, rank, each, range.gte, range.lt);
+    const lent = memory && pieceOf(memory, rank, each);
+    const cursor = SegmentCursor.open(readers, index, rank, each, range.gte, range.lt, lent);
     const code = cursor.seek(range.gte);
     if (code === EXHAUSTED) continue;
     cursors.push(cursor);
@@ -59,6 +66,13 @@ export function openTree(
     codes.push(end.codeFromStart());
   }
   return new LoserTree(cursors, Int32Array.from(codes));
+}
+
+/** The piece of a cursor that reads `each` bytes at a time; undefined when memory does not reach so far. */
+function pieceOf(memory: Uint8Array, rank: number, each: number): Uint8Array | undefined {
+  const size = each + WORD_SLACK;
+  const start = rank * size;
+  return start + size <= memory.length ? memory.subarray(start, start + size) : undefined;
 }
 
 /** At most `fanInMax` sources with the same entries. */
@@ -105,7 +119,13 @@ function mergeAll(sources: readonly SegmentIndex[], options: FanInOptions): Segm
       Math.max(...sources.map(({ ordinalMax }) => ordinalMax)),
       new Uint8Array(2 * PIECE_BYTES),
     );
-    const tree = openTree(options.readers, sources, options.range, options.bufferBytes);
+    const tree = openTree(
+      options.readers,
+      sources,
+      options.range,
+      options.bufferBytes,
+      options.memory,
+    );
     if (tree) copyAll(tree, encoder, file);
     file.write(encoder.finish());
     const ref = { path, offset: 0, length: file.length, entries: encoder.entries };

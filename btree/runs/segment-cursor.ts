@@ -49,6 +49,7 @@ export class SegmentCursor implements MergedEntry {
   readonly #readers: RunReaders | undefined;
   readonly #index: SegmentIndex | undefined;
   readonly #bufferBytes: number;
+  readonly #lent: { readonly bytes: Uint8Array; readonly words: DataView } | undefined;
   readonly #ordinalMin: number;
   readonly #ordinalWidth: number;
   #ordinalAt = 0;
@@ -64,6 +65,7 @@ export class SegmentCursor implements MergedEntry {
     index: SegmentIndex | undefined,
     rank: number,
     bufferBytes: number,
+    memory: Uint8Array | undefined,
   ) {
     this.#readers = readers;
     this.#index = index;
@@ -72,8 +74,9 @@ export class SegmentCursor implements MergedEntry {
     this.#bufferBytes = bufferBytes;
     this.#ordinalMin = index?.ordinalMin ?? 0;
     this.#ordinalWidth = index?.ordinalWidth ?? 0;
-    this.buffer = new Uint8Array(0);
+    this.buffer = memory ?? new Uint8Array(0);
     this.bufferWords = viewOf(this.buffer);
+    this.#lent = memory === undefined ? undefined : { bytes: memory, words: this.bufferWords };
   }
 
   /** Decoded on demand: most merges never ask, since almost all keys differ. */
@@ -89,7 +92,11 @@ export class SegmentCursor implements MergedEntry {
     return ordinal;
   }
 
-  /** A cursor before the first entry with key >= gte; `next()` moves to it. Blocks that begin at lt or after are not read. */
+  /**
+   * A cursor before the first entry with key >= gte; `next()` moves to it. Blocks that begin at lt or after are not read.
+   *
+   * @param memory - Read into this as long as blocks fit, instead of memory of its own.
+   */
   static open(
     readers: RunReaders,
     index: SegmentIndex,
@@ -97,8 +104,9 @@ export class SegmentCursor implements MergedEntry {
     bufferBytes: number,
     gte: Uint8Array | undefined,
     lt: Uint8Array | undefined,
+    memory?: Uint8Array,
   ): SegmentCursor {
-    const cursor = new SegmentCursor(readers, index, rank, bufferBytes);
+    const cursor = new SegmentCursor(readers, index, rank, bufferBytes, memory);
     cursor.#endBlock = lt ? index.blocksBelow(lt) : index.blocks;
     cursor.#block = gte ? index.firstBlock(gte) : 0;
     return cursor;
@@ -106,7 +114,7 @@ export class SegmentCursor implements MergedEntry {
 
   /** A cursor whose only entry is a key that comes before all others of its kind: it ends a merge at `key`. */
   static sentinel(key: Uint8Array): SegmentCursor {
-    const cursor = new SegmentCursor(undefined, undefined, Infinity, 0);
+    const cursor = new SegmentCursor(undefined, undefined, Infinity, 0, undefined);
     cursor.key = new Uint8Array(key);
     cursor.keyLength = key.length;
     return cursor;
@@ -224,16 +232,25 @@ export class SegmentCursor implements MergedEntry {
       end++;
     }
     const length = (index.blockOffsets[end] as number) - start;
-    // A buffer grown for one large entry is given back afterwards.
-    const held = this.buffer.length - WORD_SLACK;
-    if (held < length || held > Math.max(length, this.#bufferBytes)) {
-      const bytes = end === this.#endBlock ? length : Math.max(length, this.#bufferBytes);
-      this.buffer = new Uint8Array(bytes + WORD_SLACK);
-      this.bufferWords = viewOf(this.buffer);
-    }
+    this.#reserve(length, end === this.#endBlock);
     this.#readers?.read(index.ref.path, this.buffer, length, start);
     this.#bufferOffset = start;
     this.#bufferLength = length;
+  }
+
+  /** A buffer grown for one large entry is given back afterwards. */
+  #reserve(length: number, last: boolean): void {
+    const lent = this.#lent;
+    if (lent && length + WORD_SLACK <= lent.bytes.length) {
+      this.buffer = lent.bytes;
+      this.bufferWords = lent.words;
+      return;
+    }
+    const held = this.buffer === lent?.bytes ? -1 : this.buffer.length - WORD_SLACK;
+    const wanted = lent || last ? length : Math.max(length, this.#bufferBytes);
+    if (held >= length && held <= Math.max(length, this.#bufferBytes)) return;
+    this.buffer = new Uint8Array(wanted + WORD_SLACK);
+    this.bufferWords = viewOf(this.buffer);
   }
 
   #varint(): number {

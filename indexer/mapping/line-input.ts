@@ -43,6 +43,12 @@ export class LineReader {
     return this.slices;
   }
 
+  /** The memory that lines are read into, for other use until the next `read`: `bytes` of it, or more. */
+  lend(bytes: number): Uint8Array {
+    if (this.#buffer.length < bytes) this.#buffer = new Uint8Array(bytes);
+    return this.#buffer;
+  }
+
   /** The error for a line of what was read last, naming file and line where they are known. */
   malformed(input: LineInput, lineStart: number, problem: string): IndexerError {
     const lf = this.lines.indexOf(LF, lineStart);

@@ -43,7 +43,8 @@ const BLOCK_BYTES = 1 << 18;
 /** An engine's message quotes the text: only its beginning is of use. */
 const REASON_MAX = 100;
 
-const reader = new LineReader();
+/** One a thread. */
+export const reader = new LineReader();
 const encoders = new Map<string, ChunkEncoder>();
 const ENCODERS_MAX = 16;
 

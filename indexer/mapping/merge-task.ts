@@ -22,12 +22,16 @@ import { sessionReducer } from "./reduce-task.js";
 import type { MergeResult, MergeTask } from "./types.js";
 
 const STEP_ENTRIES = 8192;
-/** Read buffers of one merge: enough for large reads of some hundred segments, and little beside the rest of a build. */
-const MERGE_BUFFER_BYTES = 8 * 2 ** 20;
+/** Read buffers of one merge: large reads from up to a hundred segments, and no more than a thread has held a chunk in. */
+export const MERGE_BUFFER_BYTES = 4 * 2 ** 20;
 /** Cancelling rows are spilled when they take more than this. */
 const CANCEL_BYTES_MAX = 8 * 2 ** 20;
 
-export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
+/** @param memory - to read into; nobody else's until the task is done. */
+export async function runMergeTask(
+  task: MergeTask,
+  memory: Uint8Array = new Uint8Array(MERGE_BUFFER_BYTES),
+): Promise<MergeResult> {
   const sink = openBulkSink(task.target, { extentBytes: task.extentBytes });
   let merger: Merger | undefined;
   const cancels =
@@ -40,7 +44,7 @@ export async function runMergeTask(task: MergeTask): Promise<MergeResult> {
     merger = new Merger(
       task.segments,
       {
-        bufferBytes: MERGE_BUFFER_BYTES,
+        memory,
         gte: task.gte,
         lt: task.lt,
         onSuccessor: ids

@@ -3,13 +3,14 @@
 import { IndexerError } from "../errors.js";
 import { checkSources } from "./check-task.js";
 import {
+  reader,
   runEncodeTask,
   runMapTask,
   runPrepareTask,
   runScanTask,
   runSyntaxTask,
 } from "./map-tasks.js";
-import { runMergeTask } from "./merge-task.js";
+import { MERGE_BUFFER_BYTES, runMergeTask } from "./merge-task.js";
 import { runReduceTask } from "./reduce-task.js";
 import type { ThreadReply, ThreadTask } from "./types.js";
 
@@ -24,7 +25,7 @@ function run(task: ThreadTask): unknown {
     case "scan":
       return runScanTask(task);
     case "merge":
-      return runMergeTask(task);
+      return runMergeTask(task, reader.lend(MERGE_BUFFER_BYTES).subarray(0, MERGE_BUFFER_BYTES));
     case "reduce":
       return runReduceTask(task);
     case "syntax":

@@ -21,8 +21,8 @@ import {
 
 const CHUNK_BYTES_MIN = 4 * 2 ** 20;
 const CHUNK_BYTES_MAX = 64 * 2 ** 20;
-/** Segments that one merge should have to read. */
-const CHUNKS_AIM = 400;
+/** Segments that one merge should have to read: chunks, and the memory that each thread needs for one, grow when there would be more. */
+const CHUNKS_AIM = 640;
 
 /** Maps the whole feed into sorted runs, and merges them. Goes on where an earlier build was ended. */
 export async function firstBuild(

@@ -58,6 +58,7 @@ async function built(
   refs: readonly SegmentRef[],
   how: "whole keys" | "where they lie",
   keep: Keep,
+  memoryBytes = 0,
 ): Promise<unknown> {
   const storage = new MemoryStorage();
   const sink = logInto(storage);
@@ -66,6 +67,8 @@ async function built(
   mergeSegments(
     refs,
     {
+      // What it holds already must not matter.
+      memory: memoryBytes > 0 ? new Uint8Array(memoryBytes).fill(99) : undefined,
       onSuccessor:
         how === "whole keys"
           ? undefined
@@ -106,11 +109,12 @@ describe("addSuccessor", () => {
         fc.array(fc.array(entryArbitrary, { maxLength: 60 }), { maxLength: 6 }),
         fc.boolean(),
         fc.constantFrom(40, 16 * 1024),
-        async (feeds: readonly (readonly ModelEntry[])[], selective, blockBytes) => {
+        fc.constantFrom(0, 100, 40_000, 200_000),
+        async (feeds: readonly (readonly ModelEntry[])[], selective, blockBytes, memoryBytes) => {
           const refs = writeSegments(path, feeds, { blockBytes });
           const keep: Keep = (value, start) => !selective || (value[start] ?? 0) % 3 > 0;
 
-          const fast = await built(refs, "where they lie", keep);
+          const fast = await built(refs, "where they lie", keep, memoryBytes);
 
           expect(fast).toEqual(await built(refs, "whole keys", keep));
         },
