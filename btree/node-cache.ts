@@ -66,6 +66,10 @@ export class NodeCache {
     if (offset < OFFSET_LIMIT) this.#lru.set(store * OFFSET_LIMIT + offset, node);
   }
 
+  delete(store: number, offset: number): void {
+    this.#lru.delete(store * OFFSET_LIMIT + offset);
+  }
+
   stats(): CacheStats {
     return {
       hits: this.#hits,

@@ -173,6 +173,17 @@ export class NodeSource {
     this.#cache?.set(this.#cacheNumber, offset, node);
   }
 
+  /** A node that others have taken the place of: only readers of an earlier state may still ask for it, and read it again then. */
+  forget(offset: number): void {
+    this.#cache?.delete(this.#cacheNumber, offset);
+  }
+
+  /** The inner node at the offset, if it is in the cache. */
+  cachedInner(offset: number): InnerNode | undefined {
+    const node = this.#cached(offset);
+    return node === undefined || node.height === 0 ? undefined : (node as InnerNode);
+  }
+
   /** A whole record, verified; read by way of `window`, where there is one. */
   record(offset: number, size: number, kind: number, window?: ReadWindow): Bytes {
     this.#assertOpen();

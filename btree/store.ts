@@ -22,6 +22,7 @@ import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
 import { encodeRoots, type Roots } from "./roots-record.js";
 import { RootsSnapshot, TreeReaders, type Snapshot } from "./snapshot.js";
+import { forgetStale } from "./stale-nodes.js";
 import type { StorageBackend } from "./storage.js";
 import {
   formatOf,
@@ -340,6 +341,8 @@ export class Store {
     if (this.#mode === "write") return false;
     const found = readCommit(this.#storage, this.#bootId, this.#header.commit);
     if (found.header.commit <= this.#header.commit) return false;
+    for (const [name, root] of found.roots.trees)
+      forgetStale(this.#source, this.#roots.trees.get(name), root);
     this.#header = found.header;
     this.#roots = found.roots;
     this.#rootsCommitted = found.roots;

@@ -125,8 +125,21 @@ export async function updateTree(
   }
   const edit = edits[0];
   if (edit === undefined) return root;
+  forgetReplaced(source, root, levels);
   const grown = await growRoot(sink, format, queue, edit.refs, root.height);
   return grown && dropSingleChildren(source, grown);
+}
+
+/** Where a tree changes all the time, replaced nodes would fill the cache until they are the oldest in it. */
+function forgetReplaced(source: NodeSource, root: TreeRoot, levels: readonly Family[][]): void {
+  source.forget(root.offset);
+  for (const families of levels)
+    for (const { parent } of families) {
+      const node = parent?.node;
+      if (parent === undefined || node === undefined) continue;
+      for (const { from, to } of parent.edits)
+        for (let i = from; i < to; i++) source.forget(node.offset(i));
+    }
 }
 
 /** The touched nodes of each level, leaves at 0, in families. */

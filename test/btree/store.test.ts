@@ -566,6 +566,46 @@ describe("reading", () => {
     expect(cache.stats().bytes).toBe(0);
   });
 
+  test.each(["writer", "reader"] as const)(
+    "nodes that were replaced do not stay in the cache of the %s",
+    async (who) => {
+      const path = newPath();
+      const cache = new NodeCache();
+      const readerCache = new NodeCache();
+      const reducing = { ...options, reducers: () => summingReducer };
+      const store = await Store.create(path, { ...reducing, cache });
+      await store.apply(batch(puts(0, 20_000)), bytesOf("1"));
+      await store.commit({ sync: false });
+      const reader = await Store.open(path, {
+        mode: "read",
+        reducers: () => summingReducer,
+        cache: readerCache,
+      });
+      const readAll = (): void => {
+        reader.refresh();
+        entriesRead((who === "reader" ? reader : store).snapshot().tree("t"));
+      };
+      readAll();
+      const before = (who === "reader" ? readerCache : cache).stats().bytes;
+
+      for (let round = 0; round < 30; round++) {
+        // Every other node and more.
+        const ops = Array.from({ length: 300 }, (_, i) => ({
+          key: bytesOf(String(1_000_000 + ((i * 67 + round) % 20_000))),
+          value: bytesOf(`again ${round}`),
+        })).sort((a, b) => Buffer.compare(a.key, b.key));
+        await store.apply(batch(ops), bytesOf(String(round)));
+        await store.commit({ sync: false });
+        readAll();
+      }
+
+      const after = (who === "reader" ? readerCache : cache).stats().bytes;
+      expect(after).toBeLessThan(before * 1.5);
+      await reader.close();
+      await store.close();
+    },
+  );
+
   test("a value stays valid after its node has left the cache", async () => {
     const store = await Store.create(new MemoryStorage(), { ...options, cache: new NodeCache(1) });
     await store.apply(batch(puts(0, 1000)), bytesOf("1"));
