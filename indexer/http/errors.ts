@@ -7,6 +7,8 @@ export interface HttpError {
   readonly status: number;
   readonly error: string;
   readonly reason: string;
+  /** The methods that a 405 would have allowed. */
+  readonly allow?: string | undefined;
 }
 
 /** An error with a status of its own. */
@@ -15,6 +17,7 @@ export class RequestError extends Error implements HttpError {
     readonly status: number,
     readonly error: string,
     readonly reason: string,
+    readonly allow?: string,
   ) {
     super(`${status} ${error}: ${reason}`);
   }
@@ -25,7 +28,7 @@ export function notFound(reason = "missing"): RequestError {
 }
 
 export function methodNotAllowed(allowed: string): RequestError {
-  return new RequestError(405, "method_not_allowed", `Only ${allowed} allowed`);
+  return new RequestError(405, "method_not_allowed", `Only ${allowed} allowed`, allowed);
 }
 
 /** What fails of ours without CouchDB's words for it. */

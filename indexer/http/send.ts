@@ -286,6 +286,7 @@ export function sendError(
       "must-revalidate",
       "Content-Length",
       String(Buffer.byteLength(body)),
+      ...(told.allow === undefined ? [] : ["Allow", told.allow]),
       ...headers,
     ])
     .end(request.method === "HEAD" ? undefined : body);

@@ -203,6 +203,7 @@ function fastify(
     if (told.status >= 500) context.onWarning(`${request.url}: ${told.error}: ${told.reason}`);
     const body = errorBody(told);
     if (told.status === 413) void reply.header("connection", "close");
+    if (told.allow !== undefined) void reply.header("allow", told.allow);
     void reply
       .code(told.status)
       .type("application/json")

@@ -114,6 +114,7 @@ describe.each([[[]], [["--workers", "2"]]])("_all_docs of serve %j", (flags) => 
     expect((await list("?startkey=x")).status).toBe(400);
     const put = await serving.ask("/db/_all_docs", { method: "PUT" });
     expect(put.status).toBe(405);
+    expect(put.headers.allow).toBe("GET,HEAD,POST");
     expect((await serving.ask("/other/_all_docs")).status).toBe(404);
   });
 });

@@ -96,6 +96,7 @@ describe("a view's address", () => {
     expect(answer.status).toBe(status);
     expect(answer.json).toEqual({ error, reason });
     expect(answer.headers["content-type"]).toBe("application/json");
+    expect(answer.headers.allow).toBe(/^Only (.*) allowed$/.exec(reason)?.[1]);
   });
 
   test.each([
