@@ -45,6 +45,9 @@ export interface CompactTreeOptions {
   readonly onProgress?: ((rows: number) => void) | undefined;
 }
 
+/** What entries are added to: a builder, or whoever makes something else of them. */
+export type EntryTarget = Pick<TreeBuilder, "add" | "needsDrain" | "drain">;
+
 /** After so much work others get a turn. */
 const TURN_MS = 5;
 
@@ -168,7 +171,7 @@ export class Compaction {
  */
 export async function compactTree(
   reader: TreeReader,
-  builder: TreeBuilder,
+  builder: EntryTarget,
   options: CompactTreeOptions = {},
 ): Promise<number> {
   const { range = {}, signal, onProgress } = options;

@@ -57,6 +57,7 @@ export {
   type CompactionProgress,
   compactTree,
   type CompactTreeOptions,
+  type EntryTarget,
 } from "./compaction.js";
 export { treeChanges } from "./tree-diff.js";
 export { type Fault, type VerifyOptions, type VerifyReport, verifyStore } from "./verify.js";

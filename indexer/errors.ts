@@ -20,6 +20,7 @@ export const INDEXER_ERROR_CODES = {
   INDEXER_SERVER_PROTOCOL: "the view server broke the protocol",
   INDEXER_REDUCE_FAILED: "a reduce failed for a range that the query contains",
   INDEXER_DISK_LOW: "less room is left on the disk than `minFreeBytes` asks for",
+  INDEXER_INCONSISTENT: "the trees of an index file contradict each other",
   INDEXER_RUNS_CORRUPT: "the intermediate files of a build are damaged",
   JSON_MALFORMED: "a text that must be JSON is not",
   SOURCE_NOT_FOUND: "the file or database does not exist",

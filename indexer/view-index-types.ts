@@ -52,6 +52,9 @@ export interface GroupInfo {
   readonly errors: number;
   readonly rows: Readonly<Record<string, number>>;
   readonly sizes: { readonly file: number; readonly active: number; readonly external: number };
+  /** Version of the root order that the file is kept in. */
+  readonly collation: number;
+  /** The same, and the version that compaction would renew the file in where that is a later one (VIEWS §6). */
   readonly collatorVersions: readonly string[];
   readonly progress: UpdateProgress | undefined;
   /** When the running update began, in Unix milliseconds. */

@@ -4,10 +4,11 @@
 import { mkdirSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import { NodeCache, type CacheStats, type TreeReader } from "../btree/index.js";
+import { NodeCache, type CacheStats, type Reducer, type TreeReader } from "../btree/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
 import {
+  inCollation,
   parseQueryObject,
   QueryStats,
   resolveViewQuery,
@@ -147,9 +148,10 @@ export class ViewIndex {
       dir: options.dir,
       cache: this.#cache,
       generation: (signature) => this.#directory.generation(signature),
-      publish: (signature, generation) => {
-        this.#directory.publish(signature, generation);
+      publish: (signature, generation, collation) => {
+        this.#directory.publish(signature, generation, collation);
       },
+      betweenUpdates: (work) => this.#scheduler.exclusive(work),
       onWarning: options.onWarning,
     });
     this.#source = new BoundSource(options, {
@@ -329,11 +331,19 @@ export class ViewIndex {
     let views = this.#known.get(design);
     if (!views) this.#known.set(design, (views = new Map<string, FoundView>()));
     let found = views.get(view);
-    if (!found) views.set(view, (found = this.#foundIn(design, view)));
+    const collation = this.#collationOf(design);
+    if (found?.shape.collationVersion !== collation)
+      views.set(view, (found = this.#foundIn(design, view, collation)));
     return found;
   }
 
-  #foundIn(design: DesignDocument, view: string): FoundView {
+  /** Version of the root order that the group's file is kept in. */
+  #collationOf(design: DesignDocument): number {
+    const { signature } = design.group;
+    return this.#directory.openNow(design)?.collation ?? this.#directory.collation(signature);
+  }
+
+  #foundIn(design: DesignDocument, view: string, collationVersion: number): FoundView {
     const location = design.views.get(view);
     if (!location)
       throw new IndexerError("INDEXER_VIEW_NOT_FOUND", `${design.id} has no view ${view}`, {
@@ -350,6 +360,7 @@ export class ViewIndex {
       shape: {
         hasReduce: location.reduce !== undefined,
         collation: tree?.collation ?? "root",
+        collationVersion,
         partitioned: design.group.partitioned,
       },
       label: `${design.id}/_view/${view}`,
@@ -390,13 +401,21 @@ export class ViewIndex {
   /** @param began - when the query was asked, by `performance.now()`. */
   #answer(
     found: FoundView,
-    query: ResolvedQuery,
+    asked: ResolvedQuery,
     group: GroupIndex,
     release: () => void,
     options: PrepareOptions,
     began?: number,
   ): PreparedQuery {
+    // Nothing is waited for in here, so all is of one file.
     const { store } = group;
+    let query: ResolvedQuery;
+    try {
+      query = inCollation(asked, group.collation);
+    } catch (error) {
+      release();
+      throw error;
+    }
     if (this.#options.strict) requireReductions(group, release);
     const { tree: number, reduce } = found.location;
     const tree = store.tree(viewTreeName(number));
@@ -562,8 +581,8 @@ export class ViewIndex {
   }
 
   /**
-   * Rewrites index files as small as a first build makes them, while queries and updates go on (views/compaction.ts). Groups that were
-   * never built are left alone. A call for a group that is being compacted waits for that.
+   * Rewrites index files as small as a first build makes them, and in the newest version of the order of keys, while queries and updates
+   * go on (views/compaction.ts). Groups that were never built are left alone. A call for a group that is being compacted waits for that.
    *
    * @param designDocument - only this one's file. Default: all.
    * @throws IndexerError INDEXER_ABORTED, INDEXER_CLOSED; TypeError with `readOnly`; BtreeError. What was not finished stays as it was.
@@ -609,11 +628,12 @@ export class ViewIndex {
     const done: GroupVerification[] = [];
     for (const [signature, spec] of groups) {
       const js = this.#runtime.reducer.bind(this.#runtime);
-      const { byName } = reducersOfGroup({ spec, limits, strict, js });
+      const reducers = (collation: number): ((tree: string) => Reducer) =>
+        reducersOfGroup({ spec, limits, strict, js }, collation).byName;
       for (;;) {
         const generation = this.#directory.generation(signature);
         const file = join(dir, indexFileName(signature, generation));
-        const report = await verifyGroup({ ...options, path: file, spec, reducers: byName });
+        const report = await verifyGroup({ ...options, path: file, spec, reducers });
         await this.#directory.follow();
         // A compaction may have taken the file away meanwhile.
         if (report.faults.length > 0 && this.#directory.generation(signature) !== generation)
@@ -636,7 +656,7 @@ export class ViewIndex {
       ]);
       const removed: string[] = [];
       for (const name of readdirSync(this.#options.dir)) {
-        const signature = /^([0-9a-f]{32})\.(\d+\.vmx|runs)/.exec(name)?.[1];
+        const signature = /^([0-9a-f]{32})\.(\d+\.(?:vmx|sort)|runs)/.exec(name)?.[1];
         if (signature === undefined || used.has(signature)) continue;
         removed.push(name);
         if (options.dryRun) continue;

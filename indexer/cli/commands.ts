@@ -317,6 +317,10 @@ export async function info(dir: string, flags: Flags): Promise<number> {
       print(
         `  bytes      ${group.sizes.file.toLocaleString("en-US")} in the file, ${group.sizes.active.toLocaleString("en-US")} live`,
       );
+      const [, newest] = group.collatorVersions;
+      print(
+        `  order      version ${group.collation}${newest === undefined ? "" : `; \`viewmill compact\` would renew it in version ${newest}`}`,
+      );
       for (const [view, rows] of Object.entries(group.rows))
         print(`  ${view.padEnd(10)} ${rows.toLocaleString("en-US")} rows`);
     }

@@ -1,4 +1,4 @@
-// `viewmill compact`: rewrites index files as small as a first build makes them.
+// `viewmill compact`: rewrites index files as small as a first build makes them, older ones in the newest order of keys.
 
 import { EXIT } from "./exit.js";
 import { stoppable } from "./stoppable.js";
@@ -38,20 +38,20 @@ async function compactFiles(
       groups
         .filter((group) => group.signature === signature)
         .map(({ designDocument }) => designDocument);
-    let told = -1;
+    let told = "";
     const results = await index.compact(ddoc, {
       signal,
       onProgress: ({ signature, phase, rows, rowsTotal }) => {
-        const tenth = Math.floor((rows * 10) / Math.max(1, rowsTotal));
-        if (phase !== "copy" || tenth === told) return;
+        const tenth = `${phase} ${Math.floor((rows * 10) / Math.max(1, rowsTotal))}`;
+        if (phase === "catch-up" || tenth === told) return;
         told = tenth;
         if (flags.json)
           process.stdout.write(
-            `${JSON.stringify({ progress: { designDocuments: namesOf(signature), rows, rowsTotal } })}\n`,
+            `${JSON.stringify({ progress: { designDocuments: namesOf(signature), phase, rows, rowsTotal } })}\n`,
           );
         else
           talk(
-            `${namesOf(signature).join(", ")}: ${rows.toLocaleString("en-US")} of ${rowsTotal.toLocaleString("en-US")} rows copied`,
+            `${namesOf(signature).join(", ")}: ${rows.toLocaleString("en-US")} of ${rowsTotal.toLocaleString("en-US")} rows ${phase === "sort" ? "sorted" : "copied"}`,
           );
       },
     });
@@ -62,9 +62,13 @@ async function compactFiles(
         `${JSON.stringify({ done: results.map((result) => ({ designDocuments: namesOf(result.signature), ...result })) })}\n`,
       );
     else
-      for (const { signature, bytesBefore, bytesAfter } of results)
+      for (const { signature, bytesBefore, bytesAfter, collationBefore, collation } of results)
         process.stdout.write(
-          `${namesOf(signature).join(", ")}  ${(bytesBefore / MIB).toFixed(1)} MiB, now ${(bytesAfter / MIB).toFixed(1)} MiB\n`,
+          `${namesOf(signature).join(", ")}  ${(bytesBefore / MIB).toFixed(1)} MiB, now ${(bytesAfter / MIB).toFixed(1)} MiB${
+            collation === collationBefore
+              ? ""
+              : `; order of keys version ${collationBefore}, now ${collation}`
+          }\n`,
         );
     return EXIT.done;
   } finally {

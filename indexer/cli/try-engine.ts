@@ -2,7 +2,7 @@
 // queries, over a store in memory. Nothing is written to disk.
 
 import { EntryBatch, MemoryStorage, Store, type TreeOp } from "../../btree/index.js";
-import { ByteBuffer, KeyEncoder } from "../collation/index.js";
+import { ByteBuffer, KeyEncoder, newestCollation } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import { combineRows } from "../mapping/combine-rows.js";
 import { parseQueryObject, resolveViewQuery, runViewQuery, type Row } from "../query/index.js";
@@ -91,12 +91,15 @@ export class TryEngine {
           for (const [key, value] of rows) addRow(batch, encoder, id, key, value, ordinal);
       }
     }
-    const reducers = reducersOfGroup({
-      spec: this.design.group,
-      limits: DEFAULT_REDUCE_LIMITS,
-      strict: false,
-      js: () => this.#runner(remarks),
-    });
+    const reducers = reducersOfGroup(
+      {
+        spec: this.design.group,
+        limits: DEFAULT_REDUCE_LIMITS,
+        strict: false,
+        js: () => this.#runner(remarks),
+      },
+      newestCollation(),
+    );
     const store = await Store.create(new MemoryStorage(), {
       state: new Uint8Array(0),
       reducers: reducers.byName,
@@ -260,7 +263,8 @@ function opsOf(tree: ViewTreeSpec, batch: EntryBatch | undefined): TreeOp[] {
     const key = keyAt(i);
     let end = i + 1;
     while (end < batch.length && Buffer.compare(keyAt(end), key) === 0) end++;
-    const value = combineRows(tree.collation, batch, i, end - 1, false);
+    const keys = { kind: tree.collation, version: newestCollation(), partitioned: false };
+    const value = combineRows(keys, batch, i, end - 1);
     ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
     i = end;
   }

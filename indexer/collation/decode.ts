@@ -13,7 +13,7 @@ import {
   ROOT_TAGS,
   type CollationKind,
 } from "./tags.js";
-import { collation, COLLATION_VERSION } from "./versions.js";
+import { collation, newestCollation } from "./versions.js";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -26,8 +26,8 @@ let wide = false;
 /** For each open container the byte that closes it; objects alternate between name and value. */
 let closers = new Uint8Array(64);
 /** Primary weight byte → ASCII character, in the version being decoded. */
-let characters = collation(COLLATION_VERSION).asciiOfPrimary;
-let charactersOf = COLLATION_VERSION;
+let characters = collation(newestCollation()).asciiOfPrimary;
+let charactersOf = newestCollation();
 
 /**
  * JSON text of the key at `start`. Keys tell their own end, so `end` may lie behind it (a view tree's key carries the document id
@@ -39,7 +39,7 @@ export function decodeKey(
   key: Uint8Array,
   start = 0,
   end: number = key.length,
-  version: number = COLLATION_VERSION,
+  version: number = newestCollation(),
 ): string {
   const tag = key[start] as number;
   if (tag >= NUMBER_FIRST && tag <= NUMBER_LAST) return String(readNumber(key, start));

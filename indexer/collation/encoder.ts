@@ -8,7 +8,7 @@ import { NUMBER_BYTES_MAX, writeDouble, writeSmallInteger } from "./numbers.js";
 import { RawStrings } from "./raw-strings.js";
 import { RootStrings, writeRunsBefore } from "./root-strings.js";
 import { ARRAY, END, LEVEL, RAW_TAGS, ROOT_TAGS, type CollationKind, type Tags } from "./tags.js";
-import { collation, COLLATION_VERSION, type Collation } from "./versions.js";
+import { collation, newestCollation, type Collation } from "./versions.js";
 
 const {
   BACKSLASH,
@@ -52,7 +52,7 @@ export class KeyEncoder {
   #upper = new Int32Array(64);
 
   /** `version`: of the root order; throws INDEXER_FORMAT_UNSUPPORTED for one that is not known. */
-  constructor(kind: CollationKind, version: number = COLLATION_VERSION) {
+  constructor(kind: CollationKind, version: number = newestCollation()) {
     this.kind = kind;
     this.#collation = collation(version);
     this.#tags = kind === "root" ? ROOT_TAGS : RAW_TAGS;
@@ -351,7 +351,7 @@ const encoders = new Map<string, KeyEncoder>();
 export function encodeKeyText(
   kind: CollationKind,
   json: string | Uint8Array,
-  version: number = COLLATION_VERSION,
+  version: number = newestCollation(),
 ): Uint8Array {
   const name = kind + String(version);
   let encoder = encoders.get(name);

@@ -4,4 +4,4 @@ export { decodeKey } from "./decode.js";
 export { encodeKeyText, KeyEncoder } from "./encoder.js";
 export { groupPrefix, keyEnd } from "./structure.js";
 export { HIGHEST, LOWEST, type CollationKind } from "./tags.js";
-export { COLLATION_VERSION, isCollationKnown } from "./versions.js";
+export { isCollationKnown, newestCollation } from "./versions.js";

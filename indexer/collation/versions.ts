@@ -1,13 +1,14 @@
 // The versions of the root order that this program knows. An index file remembers the one it was written with and is read with it;
 // compaction rewrites it in the newest. A released version is never changed or dropped, so that old files stay readable.
+import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
+
 import { IndexerError } from "../errors.js";
 import * as table1 from "./table-1.js";
 import { CollationTable, type TableSource } from "./table.js";
 
-/** The version that new indexes are written with. Raw order has none: it never changes. */
-export const COLLATION_VERSION = 1;
-
+/** Every released version. */
 const SOURCES = new Map<number, TableSource>([[1, table1]]);
+let newest = Math.max(...SOURCES.keys());
 const loaded = new Map<number, Collation>();
 
 const QUOTE = 0x22;
@@ -45,6 +46,11 @@ export class Collation {
   }
 }
 
+/** The version that new indexes are written with, and compaction rewrites older ones in. Raw order has none: it never changes. */
+export function newestCollation(): number {
+  return newest;
+}
+
 export function isCollationKnown(version: number): boolean {
   return SOURCES.has(version);
 }
@@ -57,7 +63,7 @@ export function collation(version: number): Collation {
     if (!source) {
       throw new IndexerError(
         "INDEXER_FORMAT_UNSUPPORTED",
-        `the index is ordered by collation version ${version}, this program knows versions up to ${COLLATION_VERSION}; use a newer viewmill`,
+        `the index is ordered by collation version ${version}, this program knows versions up to ${newest}; use a newer viewmill`,
       );
     }
     found = new Collation(source);
@@ -66,8 +72,35 @@ export function collation(version: number): Collation {
   return found;
 }
 
-/** Makes a further version known, for tests of what happens when one comes: released versions are in SOURCES. */
-export function addCollation(version: number, source: TableSource): void {
+/**
+ * Makes a further version known to this thread and to those that it starts from now on, for tests of what happens when one comes:
+ * released versions are in SOURCES. A later one than any is the newest.
+ *
+ * @returns takes it back.
+ */
+export function addCollation(version: number, source: TableSource): () => void {
+  const { ASCII_PRIMARIES, ASCII_UPPER_TERTIARY, TABLE, IDEOGRAPHS } = source;
+  ADDED.set(version, { ASCII_PRIMARIES, ASCII_UPPER_TERTIARY, TABLE, IDEOGRAPHS });
+  use(version, source);
+  setEnvironmentData(ADDED_KEY, ADDED);
+  return () => {
+    ADDED.delete(version);
+    SOURCES.delete(version);
+    loaded.delete(version);
+    newest = Math.max(...SOURCES.keys());
+    setEnvironmentData(ADDED_KEY, ADDED);
+  };
+}
+
+function use(version: number, source: TableSource): void {
   SOURCES.set(version, source);
   loaded.delete(version);
+  newest = Math.max(...SOURCES.keys());
 }
+
+/** What `addCollation` added; handed to threads that are started, and to a second copy of this module that is in a bundle. */
+const ADDED_KEY = "viewmill: further collation versions";
+const ADDED = new Map(
+  getEnvironmentData(ADDED_KEY) as unknown as Map<number, TableSource> | undefined,
+);
+for (const [version, source] of ADDED) use(version, source);

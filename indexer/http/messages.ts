@@ -48,6 +48,8 @@ export type ToReader =
   | { readonly kind: "start"; readonly start: ReaderStart }
   | { readonly kind: "replies"; readonly replies: readonly Reply[] }
   | { readonly kind: "count"; readonly round: number }
+  /** A compaction has put another file in the place of one. */
+  | { readonly kind: "moved" }
   | { readonly kind: "close" };
 
 export interface ReaderStart {

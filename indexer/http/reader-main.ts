@@ -11,6 +11,7 @@ import { listen, type RunningServer } from "./server.js";
 const metrics = new Metrics();
 const link = new WriterLink(send);
 let stop: (() => Promise<void>) | undefined;
+let forget: (() => void) | undefined;
 
 function send(message: FromReader): void {
   // The writer may be gone already: then this process is about to end, too.
@@ -26,6 +27,9 @@ async function start({ name, http, stamped, index: options }: ReaderStart): Prom
   try {
     index = await ViewIndex.open({ ...options, readOnly: true, onWarning });
     const service = new ReaderService(index, link, stamped);
+    forget = () => {
+      service.forget();
+    };
     server = await listen({ ...http, service, metrics, worker: name, onWarning });
   } catch (error) {
     send({ kind: "failed", message: (error as Error).message });
@@ -51,6 +55,7 @@ process.on("message", (message: ToReader) => {
   else if (message.kind === "replies") link.settle(message.replies);
   else if (message.kind === "count")
     send({ kind: "counters", round: message.round, counters: metrics.counters() });
+  else if (message.kind === "moved") forget?.();
   else void end();
 });
 process.on("disconnect", () => {

@@ -124,6 +124,11 @@ export class ReaderService implements ViewService {
     return this.#index.partitioned;
   }
 
+  /** What the writer told of where indexes are holds no longer. */
+  forget(): void {
+    this.#told.clear();
+  }
+
   async view<T>(
     ddoc: string,
     view: string,

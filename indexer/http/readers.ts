@@ -78,7 +78,16 @@ class Readers {
   constructor(options: ReadersOptions) {
     this.#options = options;
     const { index, onWarning } = options;
-    const local = new LocalService(index, () => this.#count(), onWarning);
+    const local = new LocalService(
+      index,
+      () => this.#count(),
+      onWarning,
+      () => {
+        for (const { worker } of this.#readers)
+          if (worker.isConnected())
+            worker.send({ kind: "moved" } satisfies ToReader, () => undefined);
+      },
+    );
     this.#calls = {
       place: async (ddoc, view, update) => index.place(await index.findView(ddoc, view), update),
       documents: (requests) => local.documents(requests),

@@ -82,13 +82,17 @@ export class LocalService implements ViewService {
   readonly #index: ViewIndex;
   readonly #counters: () => Promise<Counters>;
   readonly #onWarning: (message: string) => void;
+  readonly #onMoved: () => void;
   readonly #compactions = new Map<string, CompactionTask>();
 
+  /** @param onMoved - called when a compaction has put another file in the place of one. */
   constructor(
     index: ViewIndex,
     metrics: Metrics | (() => Promise<Counters>),
     onWarning: (message: string) => void,
+    onMoved: () => void = () => undefined,
   ) {
+    this.#onMoved = onMoved;
     this.#index = index;
     this.#counters =
       typeof metrics === "function" ? metrics : () => Promise.resolve(metrics.counters());
@@ -170,6 +174,7 @@ export class LocalService implements ViewService {
           this.#compactions.set(id, { ...task, phase, done: rows, total: rowsTotal });
         },
       })
+      .then(this.#onMoved)
       .catch((error: unknown) => {
         if ((error as { code?: string }).code !== "INDEXER_ABORTED")
           this.#onWarning(`compaction of ${id} failed: ${(error as Error).message}`);

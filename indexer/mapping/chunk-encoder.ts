@@ -74,7 +74,9 @@ export class ChunkEncoder {
   constructor(config: GroupConfig) {
     this.#config = config;
     this.#views = config.maps.map(() => new EntryBatch());
-    this.#keys = config.collations.map((collation) => new KeyEncoder(collation));
+    this.#keys = config.collations.map(
+      (collation) => new KeyEncoder(collation, config.collationVersion),
+    );
   }
 
   /** Bytes held: what a memory bound should count. */
@@ -181,7 +183,7 @@ export class ChunkEncoder {
 
   /** Hands over what was added, and clears: as it is, for `memory`; sorted and appended to the run file, for `run`. */
   finish(output: Output, ordinalBase: number): GroupSegments {
-    const { partitioned } = this.#config;
+    const { partitioned, collationVersion } = this.#config;
     const run = output.kind === "run" ? RunFile.create(output.path) : undefined;
     this.#comparison?.finish();
     try {
@@ -194,7 +196,13 @@ export class ChunkEncoder {
           run,
           batch,
           collation && {
-            combine: (b, first, last) => combineRows(collation, b, first, last, partitioned),
+            combine: (b, first, last) =>
+              combineRows(
+                { kind: collation, version: collationVersion, partitioned },
+                b,
+                first,
+                last,
+              ),
           },
         );
       };

@@ -1,22 +1,28 @@
 // Several rows of one document with one collation key (VIEWS §5).
 
 import type { CombinedValue, EntryBatch } from "../../btree/index.js";
-import { decodeKey, encodeKeyText } from "../collation/index.js";
+import { decodeKey, encodeKeyText, type CollationKind } from "../collation/index.js";
 import { partitionEnd } from "../views/partitions.js";
 import { decodeRowValue, encodeRowValue } from "../views/row-value.js";
+
+/** How the keys of a batch are made. */
+export interface RowKeys {
+  readonly kind: CollationKind;
+  /** Of the root order. */
+  readonly version: number;
+  /** A partition stands before the collation key. */
+  readonly partitioned: boolean;
+}
 
 /**
  * One value of entries [first, last] of a sorted batch, which have equal key and ordinal: of different spellings of the key the
  * one with the higher bytes survives; the values of equal spellings are all kept, in Erlang term order.
- *
- * @param partitioned - a partition stands before the collation key.
  */
 export function combineRows(
-  collation: "root" | "raw",
+  { kind, version, partitioned }: RowKeys,
   batch: EntryBatch,
   first: number,
   last: number,
-  partitioned: boolean,
 ): CombinedValue {
   let best: Buffer | undefined;
   let bestText: Uint8Array | undefined;
@@ -27,7 +33,7 @@ export function combineRows(
     const start = partitioned
       ? partitionEnd(batch.bytes, batch.keyStart(i), end)
       : batch.keyStart(i);
-    const text = Buffer.from(entry.keyText ?? decodeKey(collation, batch.bytes, start, end));
+    const text = Buffer.from(entry.keyText ?? decodeKey(kind, batch.bytes, start, end, version));
     const order = best === undefined ? 1 : Buffer.compare(text, best);
     if (order > 0) {
       best = text;

@@ -101,8 +101,12 @@ function reducerOf(task: MergeTask): Reducer {
   else if (reduces.some((source) => !source.startsWith("_")))
     js = sessionReducer(task.config.limits, new Int32Array(task.heartbeat), task.slot);
   const collation = task.config.collations[task.tree] ?? "root";
-  const { partitioned, limits } = task.config;
-  return groupReducers.viewReducer({ collation, reduces, partitioned }, js, limits);
+  const { partitioned, limits, collationVersion } = task.config;
+  return groupReducers.viewReducer(
+    { collation, collationVersion, reduces, partitioned },
+    js,
+    limits,
+  );
 }
 
 /** Rows of superseded documents, as cancelling entries for each view tree and for the error tree (last). */

@@ -13,6 +13,8 @@ export interface GroupConfig {
   readonly lib: string | undefined;
   readonly maps: readonly string[];
   readonly collations: readonly ("root" | "raw")[];
+  /** Version of the root order that the group's file is kept in. */
+  readonly collationVersion: number;
   /** Reduce sources by tree. */
   readonly reduces: readonly (readonly string[])[];
   /** A view name for each tree, for messages. */

@@ -13,6 +13,7 @@ export {
   type ViewQuery,
 } from "./parameters.js";
 export {
+  inCollation,
   resolveViewQueries,
   resolveViewQuery,
   type Grouping,

@@ -11,14 +11,19 @@ const NOTHING = new Uint8Array(0);
 /** Reads keys of one view, remembering the last: neighbours often share their key. */
 export class KeyTexts {
   readonly #kind: CollationKind;
+  readonly #version: number;
   readonly #start: number;
   #last: Bytes = NOTHING;
   #lastEnd = 0;
   #lastText: string | undefined;
 
-  /** @param start Where the collation key begins: after the partition, if there is one. */
-  constructor(kind: CollationKind, start: number) {
+  /**
+   * @param version Of the root order.
+   * @param start Where the collation key begins: after the partition, if there is one.
+   */
+  constructor(kind: CollationKind, version: number, start: number) {
     this.#kind = kind;
+    this.#version = version;
     this.#start = start;
   }
 
@@ -44,6 +49,6 @@ export class KeyTexts {
       const length = cursor.varint();
       return textOf(value, cursor.pos, cursor.pos + length);
     }
-    return (this.#lastText ??= decodeKey(this.#kind, key, this.#start));
+    return (this.#lastText ??= decodeKey(this.#kind, key, this.#start, key.length, this.#version));
   }
 }

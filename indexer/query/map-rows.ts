@@ -87,7 +87,7 @@ export class MapRows implements RowSource {
     this.#context = context;
     this.#tree = context.tree;
     this.#prefix = context.keyPrefix ?? NOTHING;
-    this.#keys = new VisitedKeys(query.collation, this.#prefix.length);
+    this.#keys = new VisitedKeys(query.collation, query.collationVersion, this.#prefix.length);
     // CouchDB passes unordered rows on before anything is skipped: skip only moves the offset then (VIEWS §11).
     this.#skip = query.sorted ? query.skip : 0;
     this.#remaining = query.limit;

@@ -65,7 +65,7 @@ export class ReduceRows implements RowSource {
     this.#index = index;
     this.#options = { descending: query.descending, context: context.label ?? "" };
     this.#prefix = context.keyPrefix ?? NOTHING;
-    this.#keys = new KeyTexts(query.collation, this.#prefix.length);
+    this.#keys = new KeyTexts(query.collation, query.collationVersion, this.#prefix.length);
   }
 
   /** Reduced rows have no place among the rows of the view. */

@@ -2,7 +2,7 @@
 // check of §9, and keys encoded into the bytes of the tree.
 
 import { type Bytes } from "../../btree/index.js";
-import { encodeKeyText } from "../collation/index.js";
+import { encodeKeyText, newestCollation } from "../collation/index.js";
 import { type CollationKind } from "../reducers/index.js";
 import { type ViewBody, parseQueriesBody } from "./body.js";
 import { invalidJson, parseError, QueryError } from "./errors.js";
@@ -21,10 +21,19 @@ import { startsBeforeEnd } from "./ranges.js";
 export interface ViewShape {
   readonly hasReduce: boolean;
   readonly collation: CollationKind;
+  /** Version of the root order that the view's file is kept in, as far as known. Default the newest. */
+  readonly collationVersion?: number;
   /** Rows are kept by partition, so that a query names one (VIEWS §19). */
   readonly partitioned?: boolean;
   /** `[query_server_config] query_limit` or `partition_query_limit`. Default none. */
   readonly limitMax?: number;
+}
+
+/** The keys of a query as they were asked for, as JSON texts. */
+export interface KeyRequest {
+  readonly startKey: string | undefined;
+  readonly endKey: string | undefined;
+  readonly keys: readonly string[] | undefined;
 }
 
 /** How a reduce groups its rows: not at all, by the whole key, or by the first elements of array keys. */
@@ -34,6 +43,10 @@ export type Grouping = "none" | "exact" | number;
 export interface ResolvedQuery {
   readonly kind: "map" | "reduce";
   readonly collation: CollationKind;
+  /** Version of the root order that keys are encoded in; `inCollation` changes it. */
+  readonly collationVersion: number;
+  /** JSON texts of the keys that are encoded. */
+  readonly texts: KeyRequest;
   /** Encoded; undefined for an open end. */
   readonly startKey: Bytes | undefined;
   readonly endKey: Bytes | undefined;
@@ -85,9 +98,9 @@ function limitOf(query: ViewQuery, max = Infinity): number {
   return query.limit;
 }
 
-function encoded(collation: CollationKind, json: string): Bytes {
+function encoded(collation: CollationKind, version: number, json: string): Bytes {
   try {
-    return encodeKeyText(collation, tinyToZero(json.trim()));
+    return encodeKeyText(collation, tinyToZero(json.trim()), version);
   } catch {
     // Parsing accepted it, so this is nesting beyond what can be encoded.
     throw invalidJson();
@@ -126,40 +139,18 @@ export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQue
   checkPartition(query, view);
   const limit = limitOf(query, view.limitMax);
 
-  const { collation } = view;
-  const startKey = query.startKey === undefined ? undefined : encoded(collation, query.startKey);
-  const endKey =
-    query.endKey === undefined
-      ? undefined
-      : query.endKey === query.startKey
-        ? startKey
-        : encoded(collation, query.endKey);
-  const startDocId =
-    query.startKeyDocId === undefined ? undefined : utf8.encode(query.startKeyDocId);
-  const endDocId = query.endKeyDocId === undefined ? undefined : utf8.encode(query.endKeyDocId);
-  const { descending } = query;
-  // The same key twice is never refused, and the usual case of a lookup.
-  if (startKey && endKey && startKey !== endKey) {
-    const same = sameTerm(query.startKey ?? "", query.endKey ?? "");
-    if (
-      !same &&
-      startsBeforeEnd(startKey, startDocId, endKey, endDocId, descending) === descending
-    ) {
-      throw parseError(
-        `No rows can match your key range, reverse your start_key and end_key or set descending=${String(!descending)}`,
-      );
-    }
-  }
+  const range = {
+    texts: { startKey: query.startKey, endKey: query.endKey, keys },
+    startDocId: query.startKeyDocId === undefined ? undefined : utf8.encode(query.startKeyDocId),
+    endDocId: query.endKeyDocId === undefined ? undefined : utf8.encode(query.endKeyDocId),
+    descending: query.descending,
+    collation: view.collation,
+  };
   return {
     kind,
-    collation,
-    startKey,
-    endKey,
-    keys: keys?.map((key) => encoded(collation, key)),
-    startDocId,
-    endDocId,
+    ...range,
+    ...encodedKeys(range, view.collationVersion ?? newestCollation()),
     inclusiveEnd: query.inclusiveEnd,
-    descending,
     limit,
     skip: query.skip,
     grouping,
@@ -174,6 +165,50 @@ export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQue
     partition: query.partition,
     explain: query.explain,
   };
+}
+
+type AskedRange = Pick<
+  ResolvedQuery,
+  "collation" | "texts" | "startDocId" | "endDocId" | "descending"
+>;
+
+type EncodedKeys = Pick<ResolvedQuery, "collationVersion" | "startKey" | "endKey" | "keys">;
+
+/** @throws QueryError for a range in which nothing can lie (VIEWS §9). */
+function encodedKeys(range: AskedRange, version: number): EncodedKeys {
+  const { texts, collation, startDocId, endDocId, descending } = range;
+  const encode = (json: string): Bytes => encoded(collation, version, json);
+  const startKey = texts.startKey === undefined ? undefined : encode(texts.startKey);
+  const endKey =
+    texts.endKey === undefined
+      ? undefined
+      : texts.endKey === texts.startKey
+        ? startKey
+        : encode(texts.endKey);
+  // The same key twice is never refused, and the usual case of a lookup.
+  if (startKey && endKey && startKey !== endKey) {
+    const same = sameTerm(texts.startKey ?? "", texts.endKey ?? "");
+    if (
+      !same &&
+      startsBeforeEnd(startKey, startDocId, endKey, endDocId, descending) === descending
+    ) {
+      throw parseError(
+        `No rows can match your key range, reverse your start_key and end_key or set descending=${String(!descending)}`,
+      );
+    }
+  }
+  return { collationVersion: version, startKey, endKey, keys: texts.keys?.map(encode) };
+}
+
+/**
+ * The query for a file that is kept in this version of the root order: between a query's being read and its being run a compaction may
+ * have renewed the file.
+ *
+ * @throws QueryError for a range in which nothing can lie in that order.
+ */
+export function inCollation(query: ResolvedQuery, version: number): ResolvedQuery {
+  if (query.collationVersion === version) return query;
+  return { ...query, ...encodedKeys(query, version) };
 }
 
 /**

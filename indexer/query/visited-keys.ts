@@ -8,15 +8,20 @@ import { textOf } from "./text.js";
 
 export class VisitedKeys {
   readonly #kind: CollationKind;
+  readonly #version: number;
   readonly #start: number;
   #end = 0;
   #text: string | undefined;
   /** A string or number, which rows may share; undefined when the key must be parsed for each. */
   #plain: unknown;
 
-  /** @param start Where the collation key begins: after the partition, if there is one. */
-  constructor(kind: CollationKind, start: number) {
+  /**
+   * @param version Of the root order.
+   * @param start Where the collation key begins: after the partition, if there is one.
+   */
+  constructor(kind: CollationKind, version: number, start: number) {
     this.#kind = kind;
+    this.#version = version;
     this.#start = start;
   }
 
@@ -37,7 +42,8 @@ export class VisitedKeys {
       const length = cursor.varint();
       return textOf(valueBytes, cursor.pos, cursor.pos + length);
     }
-    return (this.#text ??= decodeKey(this.#kind, entry.keyBytes, this.#start, entry.keyLength));
+    const { keyBytes, keyLength } = entry;
+    return (this.#text ??= decodeKey(this.#kind, keyBytes, this.#start, keyLength, this.#version));
   }
 
   /** The key, parsed. */

@@ -39,7 +39,7 @@ export class FirstLastAccumulator implements Accumulator {
     for (let i = 0; i < slice.length; i++) {
       const key = slice.key(i);
       const entry = slice.value(i);
-      const root = encodeKeyText("root", keyText(this.#layout, key, entry));
+      const root = encodeKeyText("root", keyText(this.#layout, key, entry), this.#layout.version);
       this.#addEntry(Buffer.concat([root, docIdOf(this.#layout, key)]), entry);
     }
   }

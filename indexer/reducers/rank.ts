@@ -22,10 +22,13 @@ export class RankAccumulator implements Accumulator {
   readonly #size: number;
   /** 1 when the lowest is the best, -1 when the highest is. */
   readonly #direction: 1 | -1;
+  readonly #version: number;
   readonly #reader = new NumberReader();
   #best: Ranked[] = [];
 
-  constructor(which: "_top_" | "_bottom_", size: number) {
+  /** @param version - of the root order. */
+  constructor(which: "_top_" | "_bottom_", size: number, version: number) {
+    this.#version = version;
     this.#size = size;
     this.#direction = which === "_top_" ? -1 : 1;
   }
@@ -55,7 +58,7 @@ export class RankAccumulator implements Accumulator {
     // A full list of numbers turns most numbers away without a collation key.
     if (worst !== undefined && (number - worst.number) * this.#direction >= 0) return;
     const text = bytes.subarray(start, end);
-    const key = encodeKeyText("root", text);
+    const key = encodeKeyText("root", text, this.#version);
     let low = 0;
     let high = best.length;
     while (low < high) {

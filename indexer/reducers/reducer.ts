@@ -2,7 +2,7 @@
 // finishes them for queries. `_count` keeps nothing, since the tree counts rows anyway; a single kept reduce is the
 // blob itself; several stand one after the other, each behind its length as a varint.
 
-import type { CollationKind } from "../collation/index.js";
+import { newestCollation, type CollationKind } from "../collation/index.js";
 import type { Bytes, ByteSpan, LeafSlice, RangeParts } from "../../btree/index.js";
 import { invariant } from "../errors.js";
 import { rowCount, varintLength, writeVarint } from "../views/row-value.js";
@@ -38,6 +38,8 @@ export interface ViewReducerOptions {
   /** The reduces of the views that share the tree, in a fixed order: it is part of what is stored. */
   readonly specs: readonly ReduceSpec[];
   readonly collation: CollationKind;
+  /** Version of the root order that the tree is kept in. Default the newest. */
+  readonly collationVersion?: number;
   /** Index of the collation key in a tree key: after the partition, if there is one. Default 0. */
   readonly keyStart?: (key: Bytes) => number;
   /** Needed when a spec is JavaScript. */
@@ -108,7 +110,11 @@ class Engine {
 
   constructor(options: ViewReducerOptions) {
     this.#options = options;
-    this.#layout = { collation: options.collation, keyStart: options.keyStart ?? (() => 0) };
+    this.#layout = {
+      collation: options.collation,
+      version: options.collationVersion ?? newestCollation(),
+      keyStart: options.keyStart ?? (() => 0),
+    };
     const kept: Kept[] = [];
     this.#slots = options.specs.map((source, index) => {
       if (builtInKind(source) === "_count") return -1;
@@ -330,7 +336,7 @@ function accumulatorOf(
       return new FirstLastAccumulator(layout, kind);
     case "_top_":
     case "_bottom_":
-      return new RankAccumulator(kind, rankOf(source));
+      return new RankAccumulator(kind, rankOf(source), layout.version);
     case "_count":
       return undefined;
   }

@@ -59,7 +59,7 @@ class RowsWriter {
       const cursor = new ByteCursor(entry, 1);
       const length = cursor.varint();
       this.#copy(entry, cursor.pos, cursor.pos + length);
-    } else this.#text(decodeKey(layout.collation, key, start));
+    } else this.#text(decodeKey(layout.collation, key, start, key.length, layout.version));
     this.#byte(COMMA);
     this.#id(key, keyEnd(layout.collation, key, start));
     this.#byte(CLOSE);

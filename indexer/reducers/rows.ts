@@ -8,6 +8,8 @@ import { textOf } from "./term.js";
 /** Where keys lie in tree keys: `[partition] collation key, document id`. */
 export interface KeyLayout {
   readonly collation: CollationKind;
+  /** Version of the root order. */
+  readonly version: number;
   /** Index of the collation key. */
   readonly keyStart: (key: Uint8Array) => number;
 }
@@ -43,7 +45,7 @@ export function keyText(layout: KeyLayout, key: Uint8Array, entry: Uint8Array): 
     const cursor = new ByteCursor(entry, 1);
     return textOf(cursor.take(cursor.varint()));
   }
-  return decodeKey(layout.collation, key, layout.keyStart(key));
+  return decodeKey(layout.collation, key, layout.keyStart(key), key.length, layout.version);
 }
 
 /** Bytes of the document id in a tree key. */

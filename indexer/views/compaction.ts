@@ -7,6 +7,9 @@
 //    synced), the group reads the new file. Updates go on.
 // 4. The old file is closed and removed when nobody in this process reads it any more.
 //
+// A file that is kept in an older version of the root order is renewed (renewal.ts): 2. makes its keys anew and sorts them, and 3. waits
+// until no update is under way, because what that has mapped already has keys of the old version.
+//
 // Killed before the manifest is renamed, the old file is as it was, and the new one is litter; after it, the old one is. Whoever opens
 // the directory next for writing removes either: every generation that the manifest does not name.
 
@@ -15,16 +18,18 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
 import { Compaction, Store, type NodeCache } from "../../btree/index.js";
+import { newestCollation } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
-import type { GroupIndex } from "./group-index.js";
-import { indexFileName, type Manifest } from "./manifest.js";
+import type { GroupIndex, GroupReducers } from "./group-index.js";
+import { indexFileName, sortFolderName, type Manifest } from "./manifest.js";
+import { Renewal, renewedState } from "./renewal.js";
 
 /** How far the compaction of a group is. */
 export interface GroupCompactionProgress {
   readonly signature: string;
-  /** `copy`: the trees; `catch-up`: what changed meanwhile. */
-  readonly phase: "copy" | "catch-up";
-  /** Entries copied, of all trees. */
+  /** `sort`: keys are made anew and sorted, only in a renewal; `copy`: the trees; `catch-up`: what changed meanwhile. */
+  readonly phase: "sort" | "copy" | "catch-up";
+  /** Entries sorted or copied, of all trees. */
   readonly rows: number;
   readonly rowsTotal: number;
 }
@@ -36,6 +41,10 @@ export interface GroupCompaction {
   readonly file: string;
   readonly bytesBefore: number;
   readonly bytesAfter: number;
+  /** Version of the root order that the file was kept in. */
+  readonly collationBefore: number;
+  /** And is now. */
+  readonly collation: number;
 }
 
 /** Options of one compaction. */
@@ -52,7 +61,9 @@ export interface CompactionHost {
   /** The present generation of a group. */
   readonly generation: (signature: string) => number;
   /** Makes the manifest name this generation, durably, or throws and leaves it as it was. */
-  readonly publish: (signature: string, generation: number) => void;
+  readonly publish: (signature: string, generation: number, collation: number) => void;
+  /** Runs work while no update is under way. */
+  readonly betweenUpdates: <T>(work: () => Promise<T>) => Promise<T>;
   readonly onWarning: (message: string) => void;
 }
 
@@ -60,6 +71,9 @@ export interface CompactionHost {
 const FEW_OPERATIONS = 2000;
 /** A writer faster than the compaction is made to wait after so many rounds. */
 const ROUNDS_MAX = 8;
+
+/** Writes a group's trees into another file. */
+type Rewrite = Pick<Compaction, "copy" | "catchUp" | "close">;
 
 interface Running {
   readonly abort: AbortController;
@@ -116,36 +130,60 @@ export class Compactions {
   ): Promise<GroupCompaction> {
     const { dir, cache } = this.#host;
     const { signature } = group.spec;
-    const reducers = group.reducerOf;
+    const collationBefore = group.collation;
+    const collation = Math.max(collationBefore, newestCollation());
+    const reducers = group.reducersIn(collation);
     const generation = this.#host.generation(signature) + 1;
     const path = join(dir, indexFileName(signature, generation));
     const oldPath = group.path;
     const source = group.store;
     const release = group.hold();
     let target: Store | undefined;
-    let compaction: Compaction | undefined;
+    let rewrite: Rewrite | undefined;
     let closed: { readonly old: Promise<void> };
     let bytesBefore: number;
     try {
       signal.throwIfAborted();
       rmSync(path, { force: true });
-      target = await Store.create(path, { state: source.state, reducers, cache });
-      compaction = new Compaction(source, target, {
-        reducers,
-        signal,
-        onProgress: ({ rowsDone, rowsTotal }) =>
-          onProgress?.({ signature, phase: "copy", rows: rowsDone, rowsTotal }),
+      target = await Store.create(path, {
+        state: renewedState(source.state, collation),
+        reducers: reducers.byName,
+        cache,
       });
-      await copyAndCatchUp(compaction, (rows) =>
+      rewrite =
+        collation === collationBefore
+          ? new Compaction(source, target, {
+              reducers: reducers.byName,
+              signal,
+              onProgress: ({ rowsDone, rowsTotal }) =>
+                onProgress?.({ signature, phase: "copy", rows: rowsDone, rowsTotal }),
+            })
+          : new Renewal(source, target, {
+              spec: group.spec,
+              from: collationBefore,
+              to: collation,
+              reducers: reducers.byName,
+              folder: join(dir, sortFolderName(signature, generation)),
+              signal,
+              onProgress: (progress) => onProgress?.({ signature, ...progress }),
+            });
+      await copyAndCatchUp(rewrite, (rows) =>
         onProgress?.({ signature, phase: "catch-up", rows, rowsTotal: rows }),
       );
       await target.commit({ sync: true });
       bytesBefore = source.stats().fileBytes;
-      closed = await switchOver(group, compaction, target, path, () => {
-        this.#host.publish(signature, generation);
-      });
+      const change = { rewrite, target, path, reducers };
+      const publish = (): void => {
+        this.#host.publish(signature, generation, collation);
+      };
+      closed =
+        collation === collationBefore
+          ? await switchOver(group, change, publish)
+          : await inTurn(this.#host.betweenUpdates, signal, () =>
+              switchOver(group, change, publish),
+            );
     } catch (error) {
-      compaction?.close();
+      rewrite?.close();
       await target?.close();
       rmSync(path, { force: true });
       release();
@@ -157,7 +195,7 @@ export class Compactions {
         { cause: error },
       );
     }
-    compaction.close();
+    rewrite.close();
     release();
     const removal = closed.old
       .then(() => {
@@ -167,38 +205,79 @@ export class Compactions {
     this.#removals.add(removal);
     // When nobody reads the old file, it is gone on return.
     await Promise.race([removal, setImmediate()]);
-    return { signature, generation, file: path, bytesBefore, bytesAfter: target.stats().fileBytes };
+    const bytesAfter = target.stats().fileBytes;
+    return {
+      signature,
+      generation,
+      file: path,
+      bytesBefore,
+      bytesAfter,
+      collationBefore,
+      collation,
+    };
   }
 }
 
 async function copyAndCatchUp(
-  compaction: Compaction,
+  rewrite: Rewrite,
   onApplied: (operations: number) => void,
 ): Promise<void> {
-  await compaction.copy();
+  await rewrite.copy();
   let applied = 0;
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    const operations = await compaction.catchUp();
+    const operations = await rewrite.catchUp();
     applied += operations;
     if (operations > 0) onApplied(applied);
     if (operations <= FEW_OPERATIONS) return;
   }
 }
 
+interface Change {
+  readonly rewrite: Rewrite;
+  readonly target: Store;
+  readonly path: string;
+  readonly reducers: GroupReducers;
+}
+
 /** `old` resolves when the last reader of the old file has ended. */
 function switchOver(
   group: GroupIndex,
-  compaction: Compaction,
-  target: Store,
-  path: string,
+  { rewrite, target, path, reducers }: Change,
   publish: () => void,
 ): Promise<{ readonly old: Promise<void> }> {
   return group.writing(async () => {
-    await compaction.catchUp();
+    await rewrite.catchUp();
     await target.commit({ sync: true });
     publish();
-    return { old: group.replaceFile(path, target) };
+    return { old: group.replaceFile(path, target, reducers) };
   });
+}
+
+/** Waits for the turn, but not when the signal fires before it has come: what stops a compaction may have the turn itself. */
+async function inTurn<T>(
+  turn: CompactionHost["betweenUpdates"],
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  let begun = false;
+  let stop: () => void = () => undefined;
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => {
+      if (!begun) reject(signal.reason as Error);
+    };
+    signal.addEventListener("abort", stop);
+  });
+  const done = turn(() => {
+    signal.throwIfAborted();
+    begun = true;
+    return work();
+  });
+  try {
+    return await Promise.race([done, stopped]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+    done.catch(() => undefined);
+  }
 }
 
 function remove(path: string, onWarning: (message: string) => void): void {
@@ -213,8 +292,8 @@ function remove(path: string, onWarning: (message: string) => void): void {
 }
 
 /**
- * Removes what killed processes left: generations of known groups that the manifest does not name, a half-written manifest, and what a
- * comparison with a snapshot put aside.
+ * Removes what killed processes left: generations of known groups that the manifest does not name, a half-written manifest, what a
+ * renewal had sorted, and what a comparison with a snapshot put aside.
  * To be called by the directory's one writer. What cannot be removed now is tried again next time.
  *
  * @returns the names of what was removed.
@@ -227,7 +306,7 @@ export function removeStaleGenerations(dir: string, manifest: Manifest): string[
     // While the file that the manifest names is missing, another may be the only one there is.
     const stale =
       current === undefined
-        ? name === "viewmill.json.new" || /^scan-\d+$/.test(name)
+        ? name === "viewmill.json.new" || /^scan-\d+$|^[0-9a-f]{32}\.\d+\.sort$/.test(name)
         : String(current) !== generation &&
           existsSync(join(dir, indexFileName(signature, current)));
     if (!stale) continue;

@@ -3,7 +3,6 @@
 
 import { randomUUID } from "node:crypto";
 
-import { COLLATION_VERSION } from "../collation/index.js";
 import type { Chunk } from "../sources/index.js";
 import { finishBulkLoad } from "./bulk-load.js";
 import { mapInOrder } from "./chunk-stream.js";
@@ -141,7 +140,7 @@ async function resumeOrBegin(
     return (
       header?.signature === group.spec.signature &&
       header.source === sourceId &&
-      header.collation === COLLATION_VERSION &&
+      header.collation === group.collation &&
       header.pass === headers[0]?.pass
     );
   });
@@ -163,7 +162,7 @@ async function resumeOrBegin(
       format: 1,
       signature: group.spec.signature,
       source: sourceId,
-      collation: COLLATION_VERSION,
+      collation: group.collation,
       pass,
       boot: bootId(),
     };

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
 import { Store, type NodeCache, type Reducer, type Snapshot } from "../../btree/index.js";
-import { COLLATION_VERSION } from "../collation/index.js";
+import { isCollationKnown, newestCollation } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import type { GroupConfig, ReduceLimits } from "../mapping/types.js";
 import type { JsReduceRunner, ViewReducer } from "../reducers/index.js";
@@ -17,6 +17,7 @@ import { indexFileName } from "./manifest.js";
 export interface GroupState {
   readonly format: 1;
   readonly signature: string;
+  /** Version of the root order that the file is kept in; it never changes. */
   readonly collation: number;
   /** Everything up to this sequence is in the trees; null before the first build has ended. */
   readonly seq: string | null;
@@ -50,12 +51,14 @@ export interface GroupReducers {
   readonly byName: (tree: string) => Reducer;
 }
 
+/** @param collationVersion - of the root order that the file is kept in. */
 export function reducersOfGroup(
   options: Pick<GroupOpenOptions, "spec" | "limits" | "strict" | "js"> &
     Partial<Pick<GroupOpenOptions, "dir">>,
+  collationVersion: number,
 ): GroupReducers {
   const { spec, limits } = options;
-  const config = groupConfig(spec, limits, options.strict, options.dir ?? "");
+  const config = groupConfig(options, collationVersion);
   const custom = spec.trees.some((tree) =>
     tree.reduces.some(({ source }) => !source.startsWith("_")),
   );
@@ -66,6 +69,7 @@ export function reducersOfGroup(
       : groupReducers.viewReducer(
           {
             collation: tree.collation,
+            collationVersion,
             reduces: tree.reduces.map(({ source }) => source),
             partitioned: spec.partitioned,
           },
@@ -85,21 +89,42 @@ export function reducersOfGroup(
 
 export class GroupIndex {
   readonly spec: ViewGroupSpec;
-  readonly config: GroupConfig;
-  readonly reducers: readonly (ViewReducer | Reducer)[];
-  readonly reducerOf: (tree: string) => Reducer;
   /** The source's stamp at which it was last brought up to date. */
   freshAt: string | undefined;
+  readonly #options: GroupOpenOptions;
   #file: GroupFile;
   readonly #retired = new Set<GroupFile>();
   #writing: Promise<unknown> = Promise.resolve();
 
-  private constructor(spec: ViewGroupSpec, reducers: GroupReducers, file: GroupFile) {
-    this.spec = spec;
-    this.config = reducers.config;
-    this.reducers = reducers.views;
-    this.reducerOf = reducers.byName;
+  private constructor(options: GroupOpenOptions, file: GroupFile) {
+    this.spec = options.spec;
+    this.#options = options;
     this.#file = file;
+  }
+
+  /** Version of the root order that the present file is kept in. This, `config` and the reducers change when it is renewed. */
+  get collation(): number {
+    return this.#file.collation;
+  }
+
+  get config(): GroupConfig {
+    return this.#file.reducers.config;
+  }
+
+  /** By number of the view tree. */
+  get reducers(): readonly (ViewReducer | Reducer)[] {
+    return this.#file.reducers.views;
+  }
+
+  get reducerOf(): (tree: string) => Reducer {
+    return this.#file.reducers.byName;
+  }
+
+  /** The reducers of a file that is kept in this version of the root order. */
+  reducersIn(collation: number): GroupReducers {
+    return collation === this.collation
+      ? this.#file.reducers
+      : reducersOfGroup(this.#options, collation);
   }
 
   /** The file in use; a compaction puts another in its place, but not while `writing` or a hold is under way. */
@@ -114,12 +139,14 @@ export class GroupIndex {
   /**
    * Opens the group's file; in write mode makes an empty one when there is none, or when it lost its end and both commits that it knows
    * with it.
-   * @throws IndexerError INDEXER_NO_INDEX in read mode when there is none; BtreeError.
+   * @throws IndexerError INDEXER_NO_INDEX in read mode when there is none, INDEXER_FORMAT_UNSUPPORTED for one of a newer program;
+   * BtreeError.
    */
   static async open(options: GroupOpenOptions): Promise<GroupIndex> {
     const { spec, cache } = options;
-    const reducersHere = reducersOfGroup(options);
-    const reducers = reducersHere.byName;
+    // A file that was just opened tells by which ones; nothing is asked of them before.
+    let reducersHere = reducersOfGroup(options, newestCollation());
+    const reducers = (tree: string): Reducer => reducersHere.byName(tree);
     const path = join(options.dir, indexFileName(spec.signature, options.generation));
     let store: Store | undefined;
     try {
@@ -140,20 +167,21 @@ export class GroupIndex {
       throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, {
         file: path,
       });
-    const group = new GroupIndex(spec, reducersHere, new GroupFile(path, store));
-    const { format, collation } = group.state as {
+    const { format, collation } = decodeState(store.state) as {
       readonly format: number;
       readonly collation: number;
     };
-    if (format > 1 || collation > COLLATION_VERSION) {
+    if (format > 1 || !isCollationKnown(collation)) {
       await store.close();
       throw new IndexerError(
         "INDEXER_FORMAT_UNSUPPORTED",
-        `${path} was written with index format ${format}, collation ${collation}; this version knows 1 and ${COLLATION_VERSION}. Use a newer viewmill.`,
+        `${path} was written with index format ${format}, collation ${collation}; this version knows 1 and ${newestCollation()}. Use a newer viewmill.`,
         { file: path },
       );
     }
-    return group;
+    if (collation !== reducersHere.config.collationVersion)
+      reducersHere = reducersOfGroup(options, collation);
+    return new GroupIndex(options, new GroupFile(path, store, reducersHere));
   }
 
   /** The checkpoint as last applied in this process. */
@@ -180,12 +208,14 @@ export class GroupIndex {
   }
 
   /**
-   * Puts another file in the place of the present one, which is closed when nobody holds it any more. To be called within `writing`.
+   * Puts another file in the place of the present one, which is closed when nobody holds it any more. To be called within `writing`;
+   * for a file of another collation, also while no update is under way, because what that has mapped has the keys of the old one.
+   * @param reducers - of the new file.
    * @returns resolves when the old one is closed.
    */
-  replaceFile(path: string, store: Store): Promise<void> {
+  replaceFile(path: string, store: Store, reducers: GroupReducers): Promise<void> {
     const old = this.#file;
-    this.#file = new GroupFile(path, store);
+    this.#file = new GroupFile(path, store, reducers);
     this.#retired.add(old);
     return old.retire().finally(() => this.#retired.delete(old));
   }
@@ -224,7 +254,12 @@ class GroupFile {
   constructor(
     readonly path: string,
     readonly store: Store,
+    readonly reducers: GroupReducers,
   ) {}
+
+  get collation(): number {
+    return this.reducers.config.collationVersion;
+  }
 
   hold(): () => void {
     this.#holds++;
@@ -255,7 +290,7 @@ function emptyState(spec: ViewGroupSpec): GroupState {
   return {
     format: 1,
     signature: spec.signature,
-    collation: COLLATION_VERSION,
+    collation: newestCollation(),
     seq: null,
     source: null,
     purgeSeq: null,
@@ -271,21 +306,25 @@ export function decodeState(bytes: Uint8Array): GroupState {
 }
 
 /**
- * What mapping threads must know of the group.
- * @param dir - of the index: what a function leaves behind in its globals is not seen by another index that shares threads.
+ * What mapping threads must know of the group. The directory is part of the key: what a function leaves behind in its globals is not
+ * seen by another index that shares threads.
  */
-export function groupConfig(
-  spec: ViewGroupSpec,
-  limits: ReduceLimits,
-  strict: boolean,
-  dir: string,
+function groupConfig(
+  {
+    spec,
+    limits,
+    strict,
+    dir = "",
+  }: Pick<GroupOpenOptions, "spec" | "limits" | "strict"> & Partial<Pick<GroupOpenOptions, "dir">>,
+  collationVersion: number,
 ): GroupConfig {
   return {
-    key: `${spec.signature}:${JSON.stringify([limits, strict, dir])}`,
+    key: `${spec.signature}:${JSON.stringify([limits, strict, dir, collationVersion])}`,
     strict,
     lib: spec.lib,
     maps: spec.trees.map((tree) => tree.map),
     collations: spec.trees.map((tree) => tree.collation),
+    collationVersion,
     reduces: spec.trees.map((tree) => tree.reduces.map(({ source }) => source)),
     labels: spec.trees.map(treeLabel),
     includeDesign: spec.includeDesign,

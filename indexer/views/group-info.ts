@@ -2,7 +2,7 @@
 
 import { statSync } from "node:fs";
 
-import { COLLATION_VERSION } from "../collation/index.js";
+import { newestCollation } from "../collation/index.js";
 import { displaySeq } from "../sources/index.js";
 import type { GroupInfo } from "../view-index-types.js";
 import type { DesignDocument } from "./design-document.js";
@@ -34,7 +34,8 @@ export function groupInfo(
     errors: 0,
     rows: {},
     sizes: { file: 0, active: 0, external: 0 },
-    collatorVersions: [String(COLLATION_VERSION)],
+    collation: newestCollation(),
+    collatorVersions: [String(newestCollation())],
     ...activity,
   } as const;
   if (!group) return nothing;
@@ -64,7 +65,8 @@ export function groupInfo(
         active: stats.liveBytes,
         external: stats.trees.reduce((sum, { bytes }) => sum + bytes, 0),
       },
-      collatorVersions: [String(state.collation)],
+      collation: state.collation,
+      collatorVersions: [...new Set([state.collation, newestCollation()])].map(String),
     };
   } finally {
     snapshot.release();

@@ -22,6 +22,8 @@ const ROWS: Reducer = { count: rowCount };
 /** What a view tree's reducer is made from. */
 export interface TreeReduceSpec {
   readonly collation: "root" | "raw";
+  /** Version of the root order. */
+  readonly collationVersion: number;
   readonly reduces: readonly string[];
   /** A partition stands before each collation key. */
   readonly partitioned: boolean;
@@ -45,6 +47,7 @@ function viewReducer(
   return createViewReducer({
     specs: spec.reduces,
     collation: spec.collation,
+    collationVersion: spec.collationVersion,
     limits,
     ...(spec.partitioned ? { keyStart: afterPartition } : {}),
     ...(js === undefined ? {} : { js }),

@@ -44,7 +44,7 @@ export function sameVersion(a: Uint8Array, b: Uint8Array): boolean {
   return true;
 }
 
-/** The keys a document emitted, in stored order (by tree, then key). */
+/** The keys a document emitted, in stored order: by tree, then as they were emitted. */
 export function emittedKeys(entry: Uint8Array): EmittedKey[] {
   const cursor = new ByteCursor(entry, ID_HEADER_BYTES);
   const keys: EmittedKey[] = [];

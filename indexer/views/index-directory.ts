@@ -4,6 +4,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
+import { newestCollation } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import type { ResolvedOptions } from "../options.js";
 import type { GroupPlace } from "../view-index-types.js";
@@ -77,8 +78,8 @@ export class IndexDirectory {
   }
 
   /** Makes another generation of a group's file the current one; when that fails the old one stays. */
-  publish(signature: string, generation: number): void {
-    this.save({ groups: { ...this.#manifest.groups, [signature]: { generation } } });
+  publish(signature: string, generation: number, collation: number): void {
+    this.save({ groups: { ...this.#manifest.groups, [signature]: { generation, collation } } });
   }
 
   generation(signature: string): number {
@@ -133,6 +134,12 @@ export class IndexDirectory {
       if (signature === "" || String(built[signature]?.generation) === generation) continue;
       rmSync(join(this.#dir, name), { recursive: true, force: true });
     }
+  }
+
+  /** Version of the root order that the group's file is kept in, without opening it: for one that is to be made, the newest. */
+  collation(signature: string): number {
+    const group = this.#manifest.groups[signature];
+    return group ? (group.collation ?? 1) : newestCollation();
   }
 
   /** Whether anything was built for the design document. */
@@ -231,7 +238,7 @@ export class IndexDirectory {
   /** Removes every index file and unfinished build. */
   removeIndexes(): void {
     for (const name of readdirSync(this.#dir))
-      if (/\.(vmx|runs)$/.test(name))
+      if (/\.(vmx|runs|sort)$/.test(name))
         rmSync(join(this.#dir, name), { recursive: true, force: true });
     this.#manifest = { ...this.#manifest, groups: {} };
   }
@@ -262,7 +269,7 @@ export class IndexDirectory {
       if (this.generation(signature) === generation) throw error;
       return this.#openAnew(spec);
     }
-    this.save({ groups: { ...this.#manifest.groups, [signature]: { generation } } });
+    this.publish(signature, generation, group.collation);
     return group;
   }
 }

@@ -25,6 +25,8 @@ export interface SourceRecord {
 export interface ManifestGroup {
   /** The current generation: the index file is `<signature>.<generation>.vmx`. */
   readonly generation: number;
+  /** Version of the root order that the file is kept in (collation/versions.ts). Absent in manifests of before there were two: 1. */
+  readonly collation?: number;
 }
 
 export interface ManifestDesign {
@@ -89,6 +91,11 @@ export function writeManifest(dir: string, manifest: Manifest): void {
 
 export function indexFileName(signature: string, generation: number): string {
   return `${signature}.${generation}.vmx`;
+}
+
+/** Where a renewal sorts the rows of the file that is to be of this generation. */
+export function sortFolderName(signature: string, generation: number): string {
+  return `${signature}.${generation}.sort`;
 }
 
 export function runsFolderName(signature: string): string {

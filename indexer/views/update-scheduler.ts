@@ -15,6 +15,8 @@ export class UpdateScheduler {
   #waiting = new Map<string, Waiting>();
   #running: Promise<void> | undefined;
   #runningGroups = new Set<string>();
+  /** Work that waits to run exclusively. */
+  #turns = 0;
   /** Tells the work that runs exclusively that others wait for it. */
   #wanted: AbortController | undefined;
 
@@ -48,7 +50,8 @@ export class UpdateScheduler {
       waiting = { group, promise, resolve, reject };
       this.#waiting.set(signature, waiting);
       this.#wanted?.abort();
-      this.#running ??= this.#run();
+      // Work that waits for its turn begins the next run when it is done.
+      if (this.#turns === 0) this.#running ??= this.#run();
     }
     return waiting.promise;
   }
@@ -61,10 +64,12 @@ export class UpdateScheduler {
     work: (wanted: AbortSignal) => Promise<T>,
     groups: readonly GroupIndex[] = [],
   ): Promise<T> {
+    this.#turns++;
     while (this.#running) {
       this.#wanted?.abort();
       await this.#running;
     }
+    this.#turns--;
     const wanted = new AbortController();
     this.#wanted = wanted;
     this.#runningGroups = new Set(groups.map(({ spec }) => spec.signature));
@@ -94,7 +99,8 @@ export class UpdateScheduler {
   async #run(): Promise<void> {
     // Those who ask in the same turn are served together.
     await Promise.resolve();
-    while (this.#waiting.size > 0) {
+    // However many come to ask, work that waits for its turn is let through; it begins the next run.
+    for (let ran = false; this.#waiting.size > 0 && !(ran && this.#turns > 0); ran = true) {
       const batch = [...this.#waiting.values()];
       this.#waiting = new Map();
       this.#runningGroups = new Set(batch.map(({ group }) => group.spec.signature));

@@ -18,23 +18,16 @@ import {
   type Snapshot,
   type VerifyReport,
 } from "../../btree/index.js";
-import {
-  COLLATION_VERSION,
-  decodeKey,
-  encodeKeyText,
-  isCollationKnown,
-  keyEnd,
-  type CollationKind,
-} from "../collation/index.js";
+import { decodeKey, isCollationKnown, keyEnd, newestCollation } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import { ContentHasher } from "../sources/index.js";
 import type { ViewGroupSpec } from "./design-document.js";
 import { ERROR_NO_TREE, errorRange, type DocumentError } from "./error-entry.js";
 import { decodeState } from "./group-index.js";
-import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./group-reducers.js";
+import { ERRORS_TREE, groupReducers, IDS_TREE, viewTreeName } from "./group-reducers.js";
 import { emittedKeys, ID_ERRORS, ID_HEADER_BYTES, idFlags, rowKey } from "./id-entry.js";
 import { partitionEnd } from "./partitions.js";
-import { decodeRowValue } from "./row-value.js";
+import { rowFault } from "./row-check.js";
 
 /** Options of a verification. */
 export interface VerifyOptions {
@@ -46,8 +39,8 @@ export interface VerifyOptions {
 export interface VerifyGroupOptions extends VerifyOptions {
   readonly path: string;
   readonly spec: ViewGroupSpec;
-  /** To recompute counts and reductions by. */
-  readonly reducers: (tree: string) => Reducer;
+  /** To recompute counts and reductions by, in a file that is kept in this version of the root order. */
+  readonly reducers: (collation: number) => (tree: string) => Reducer;
 }
 
 /** What was found in one file. */
@@ -66,23 +59,25 @@ const ERROR_KEY_TAIL = 3;
  */
 export async function verifyGroup(options: VerifyGroupOptions): Promise<VerifyReport> {
   const { path, spec, signal } = options;
-  const collation = await collationOf(options);
+  const collation = await collationOf(path);
+  const reducers = options.reducers(collation);
+  const file = { ...options, reducers };
   const entries = new EntryCheck(spec, collation);
-  const first = await pass(options, (tree, key, value) => entries.check(tree, key, value));
+  const first = await pass(file, (tree, key, value) => entries.check(tree, key, value));
   if (first === undefined) return missingFile(path);
   const faults = [...first.faults, ...stateFaults(first.state, spec)];
   if (entries.agree) return { ...first, faults };
   let store: Store;
   try {
-    store = await Store.open(path, { mode: "read", reducers: options.reducers });
+    store = await Store.open(path, { mode: "read", reducers });
   } catch (error) {
     const what = `the trees disagree, and the file cannot be opened to see where: ${(error as Error).message}`;
     return { ...first, faults: [...faults, { offset: 0, tree: undefined, what }] };
   }
   try {
-    const lookup = new LookupCheck(spec, store.snapshot());
+    const lookup = new LookupCheck(spec, collation, store.snapshot());
     const counterparts: Fault[] = [];
-    const second = await pass({ ...options, onProgress: undefined, signal }, (tree, key, value) =>
+    const second = await pass({ ...file, onProgress: undefined, signal }, (tree, key, value) =>
       lookup.check(tree, key, value),
     );
     for (const fault of second?.faults ?? [])
@@ -94,20 +89,25 @@ export async function verifyGroup(options: VerifyGroupOptions): Promise<VerifyRe
 }
 
 /** The version that the file's keys were made with. */
-async function collationOf({ path, reducers }: VerifyGroupOptions): Promise<number> {
+async function collationOf(path: string): Promise<number> {
   try {
-    const store = await Store.open(path, { mode: "read", reducers });
+    const store = await Store.open(path, { mode: "read", reducers: groupReducers.countsOnly });
     const { collation } = decodeState(store.state);
     await store.close();
-    return isCollationKnown(collation) ? collation : COLLATION_VERSION;
+    return isCollationKnown(collation) ? collation : newestCollation();
   } catch {
-    return COLLATION_VERSION;
+    return newestCollation();
   }
 }
 
 /** Undefined when there is no such file. */
 async function pass(
-  { path, reducers, signal, onProgress }: VerifyGroupOptions,
+  {
+    path,
+    reducers,
+    signal,
+    onProgress,
+  }: VerifyOptions & { readonly path: string; readonly reducers: (tree: string) => Reducer },
   checkValue: (tree: string, key: Bytes, value: Bytes) => string | undefined,
 ): Promise<VerifyReport | undefined> {
   try {
@@ -276,12 +276,14 @@ class EntryCheck {
 /** The second pass: each entry is looked up on the other side. What cannot be read there is a fault of its own already. */
 class LookupCheck {
   readonly #spec: ViewGroupSpec;
+  readonly #version: number;
   readonly #ids;
   readonly #errors;
   readonly #views;
 
-  constructor(spec: ViewGroupSpec, snapshot: Snapshot) {
+  constructor(spec: ViewGroupSpec, collationVersion: number, snapshot: Snapshot) {
     this.#spec = spec;
+    this.#version = collationVersion;
     this.#ids = snapshot.tree(IDS_TREE);
     this.#errors = snapshot.tree(ERRORS_TREE);
     this.#views = spec.trees.map(({ number }) => snapshot.tree(viewTreeName(number)));
@@ -349,7 +351,8 @@ class LookupCheck {
   #keyText(tree: number, key: Bytes): string {
     try {
       const { collation = "root" } = this.#spec.trees[tree] ?? {};
-      return decodeKey(collation, key, this.#keyStart(key)).slice(0, 80);
+      const start = this.#keyStart(key);
+      return decodeKey(collation, key, start, key.length, this.#version).slice(0, 80);
     } catch {
       return Buffer.from(key.subarray(0, 32)).toString("hex");
     }
@@ -363,27 +366,6 @@ function has(look: () => boolean): boolean {
   } catch {
     return true;
   }
-}
-
-function rowFault(
-  collation: CollationKind,
-  version: number,
-  key: Bytes,
-  start: number,
-  value: Bytes,
-): string | undefined {
-  const end = keyEnd(collation, key, start);
-  if (end > key.length) return "the row's key breaks the format";
-  if (!isUtf8(key.subarray(end))) return "the row's document id is not UTF-8";
-  const { keyText, values } = decodeRowValue(value);
-  if (keyText === undefined) decodeKey(collation, key, start, end, version);
-  else if (
-    Buffer.compare(encodeKeyText(collation, keyText, version), key.subarray(start, end)) !== 0
-  )
-    return "the row's key is not that of its text";
-  for (const text of values)
-    JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8"));
-  return undefined;
 }
 
 function treeNumber(tree: string): number {

@@ -3,7 +3,7 @@
 // state is applied, and the rows of the others never reach the tree.
 
 import { EntryBatch, type Snapshot, type TreeOp } from "../../btree/index.js";
-import { combineRows } from "../mapping/combine-rows.js";
+import { combineRows, type RowKeys } from "../mapping/combine-rows.js";
 import {
   isSegment,
   type EntrySet,
@@ -149,8 +149,9 @@ export class WriteBuffer {
     const dropped = (ordinal: number): boolean => sameRows.has(ordinal) || superseded.has(ordinal);
     for (const [tree, batch] of this.#views.entries()) {
       const collation = this.#config.collations[tree] ?? "root";
-      const { partitioned } = this.#config;
-      const rows = collectRows(batch, { dropped, lost, collation, partitioned });
+      const { partitioned, collationVersion: version } = this.#config;
+      const keys = { kind: collation, version, partitioned };
+      const rows = collectRows(batch, { dropped, lost, keys });
       put(viewTreeName(tree), rows, removals[tree] ?? []);
     }
     return { changes, remap };
@@ -232,12 +233,11 @@ interface RowChoice {
   /** Whether what an entry with this ordinal says of a lost row holds. */
   readonly lost: (ordinal: number) => boolean;
   /** Of a view: how rows with one key are combined. */
-  readonly collation?: "root" | "raw";
-  readonly partitioned?: boolean;
+  readonly keys?: RowKeys;
 }
 
 function collectRows(batch: EntryBatch, choice: RowChoice): TreeOp[] {
-  const { dropped, lost, collation, partitioned = false } = choice;
+  const { dropped, lost, keys } = choice;
   batch.sort();
   const ops: TreeOp[] = [];
   const { bytes, length } = batch;
@@ -252,8 +252,8 @@ function collectRows(batch: EntryBatch, choice: RowChoice): TreeOp[] {
     const key = bytes.subarray(batch.keyStart(first), batch.keyEnd(first));
     if (batch.flags(first) & ENTRY_LOST_ROW) {
       if (lost(batch.ordinal(first))) ops.push({ key, value: undefined });
-    } else if (end - first > 1 && collation) {
-      const value = combineRows(collation, batch, first, end - 1, partitioned);
+    } else if (end - first > 1 && keys) {
+      const value = combineRows(keys, batch, first, end - 1);
       ops.push({ key, value: value.bytes.subarray(value.start, value.end) });
     } else
       ops.push({ key, value: bytes.subarray(batch.valueStart(end - 1), batch.valueEnd(end - 1)) });

@@ -11,8 +11,8 @@ import {
 } from "../../../indexer/collation/index.js";
 import {
   addCollation,
-  COLLATION_VERSION,
   isCollationKnown,
+  newestCollation,
 } from "../../../indexer/collation/versions.js";
 import * as table1 from "../../../indexer/collation/table-1.js";
 import { canonicalJson } from "../../../indexer/json/index.js";
@@ -301,14 +301,16 @@ test("an index of an older version is read in its own order, one of an unknown v
   const a = reversed[0x61] as number;
   reversed[0x61] = reversed[0x7a] as number;
   reversed[0x7a] = a;
-  addCollation(77, { ...table1, ASCII_PRIMARIES: reversed.toString("hex") });
-  expect(isCollationKnown(77)).toBe(true);
+  const takeBack = addCollation(77, { ...table1, ASCII_PRIMARIES: reversed.toString("hex") });
+  expect(newestCollation()).toBe(77);
   const other = encodeKeyText("root", '"a-z"', 77);
   expect(Buffer.compare(other, encodeKeyText("root", '"z"', 77))).toBe(1);
   expect(decodeKey("root", other, 0, other.length, 77)).toBe('"a-z"');
-  expect(decodeKey("root", encodeKeyText("root", '"a-z"'))).toBe('"a-z"');
-  expect(isCollationKnown(COLLATION_VERSION + 1)).toBe(false);
-  expect(() => new KeyEncoder("root", COLLATION_VERSION + 1)).toThrow(
+  expect(decodeKey("root", encodeKeyText("root", '"a-z"', 1), 0, undefined, 1)).toBe('"a-z"');
+  takeBack();
+  expect(newestCollation()).toBe(1);
+  expect(isCollationKnown(77)).toBe(false);
+  expect(() => new KeyEncoder("root", 2)).toThrow(
     expect.objectContaining({ code: "INDEXER_FORMAT_UNSUPPORTED" }),
   );
 });

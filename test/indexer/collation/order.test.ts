@@ -92,7 +92,7 @@ describe.each(["root", "raw"] as const)("the %s order", (kind) => {
     fc.assert(
       fc.property(numbers, numbers, (a, b) => {
         expect(Buffer.compare(keyOf(kind, JSON.stringify(a)), keyOf(kind, JSON.stringify(b)))).toBe(
-          Math.sign(a - b),
+          Math.sign(a - b) + 0,
         );
       }),
       { numRuns: RUNS * 10 },
