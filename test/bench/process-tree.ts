@@ -15,6 +15,8 @@ export interface Usage {
   readonly cpuMs: number;
   /** Greatest sum of PSS over the tree that was sampled; NaN when it was not. */
   readonly peakPssBytes: number;
+  /** Greatest resident memory of one process of the tree (VmHWM, as last sampled); NaN when it was not. */
+  readonly peakRssBytes: number;
   /** Cores that other processes kept busy meanwhile, on average. */
   readonly othersCores: number;
   readonly stdout: string;
@@ -92,6 +94,20 @@ export function treePssBytes(pid: number): number {
   return sum;
 }
 
+/** Greatest VmHWM in a process tree, in bytes: the most that the largest of its processes ever had resident. */
+export function treeHighWaterBytes(pid: number): number {
+  let most = 0;
+  for (const member of treeOf(pid)) {
+    try {
+      const found = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${member}/status`, "latin1"));
+      most = Math.max(most, Number(found?.[1] ?? 0) * 1024);
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return most;
+}
+
 /**
  * Runs a program to its end. Only one at a time.
  * @throws Error with what it wrote to stderr when it ends with anything but 0.
@@ -114,10 +130,12 @@ export async function runMeasured(
   child.stdout.on("data", (bytes: Buffer) => out.push(bytes));
   child.stderr.on("data", (bytes: Buffer) => err.push(bytes));
   let peak = options.memory && process.platform === "linux" ? 0 : NaN;
+  let peakRss = peak;
   const sampler = Number.isNaN(peak)
     ? undefined
     : setInterval(() => {
         peak = Math.max(peak, treePssBytes(child.pid ?? 0));
+        peakRss = Math.max(peakRss, treeHighWaterBytes(child.pid ?? 0));
       }, SAMPLE_MS);
   const { promise, resolve, reject } = deferred<number | null>();
   let exited = began;
@@ -140,6 +158,7 @@ export async function runMeasured(
     wallMs,
     cpuMs,
     peakPssBytes: peak,
+    peakRssBytes: peakRss,
     othersCores: Math.max(0, othersMs / wallMs),
     stdout: Buffer.concat(out).toString(),
   };

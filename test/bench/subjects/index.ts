@@ -22,6 +22,7 @@ export const subjects = {
   "readers-writers": async () => (await import("./scripts.js")).readersWriters,
   "sync-policy": async () => (await import("./scripts.js")).syncPolicy,
   "write-buffer": async () => (await import("./scripts.js")).writeBuffer,
+  memory: async () => (await import("./memory.js")).memory,
   growth: async () => (await import("./growth.js")).growth,
 } as const satisfies Record<string, () => Promise<Subject>>;
 
