@@ -346,7 +346,12 @@ export async function assembleForests(
     height = 1;
     refs = await raiseLeaves(sink, format, queue, filled);
   }
-  return growRoot(sink, format, queue, refs, height);
+  const growing = growingRoot(sink, format, queue, refs, height);
+  for (;;) {
+    const step = growing.next();
+    if (step.done === true) return step.value;
+    await step.value;
+  }
 }
 
 /** All at height 1: runs of bare leaves get parents. */
@@ -373,21 +378,21 @@ async function raiseLeaves(
   return refs;
 }
 
-/** Puts levels above `refs`, nodes of one height in key order, until one is left. */
-export async function growRoot(
+/** Puts levels above `refs`, nodes of one height in key order, until one is left. Yields where it must wait for reductions. */
+export function* growingRoot(
   sink: NodeSink,
   format: TreeFormat,
   queue: ReductionQueue,
   refs: readonly ChildRef[],
   height: number,
-): Promise<TreeRoot | undefined> {
+): Generator<Promise<void>, TreeRoot | undefined> {
   let nodes = refs;
   while (nodes.length > 1) {
     height++;
     const level = new LevelBuilder(sink, format, queue, height);
     for (const ref of nodes) level.add(ref);
     nodes = level.finish();
-    await queue.settle();
+    yield* queue.settling();
   }
   const root = nodes[0];
   if (root === undefined) return undefined;

@@ -9,6 +9,8 @@ import { isSoftSlot, readSlots, trustedHeaders, type Header, type SlotContent } 
 import { NodeSource } from "./node-source.js";
 import { decodeRoots, type Roots } from "./roots-record.js";
 import type { StorageBackend } from "./storage.js";
+import { loadWaiting } from "./waiting-chain.js";
+import type { TreeState } from "./waiting-tree.js";
 
 export interface FoundCommit {
   readonly header: Header;
@@ -24,8 +26,18 @@ export interface FoundCommit {
   readonly softSlot: number;
 }
 
-/** The newest commit whose roots are there; with `known`, its header alone when it is not newer than that. */
-export function readCommit(storage: StorageBackend, bootId: string, known = -1): FoundCommit {
+/** What a reader has already: a commit, and the trees of it. */
+export interface KnownCommit {
+  readonly commit: number;
+  readonly roots: Roots;
+}
+
+/** The newest commit that is whole; with `known`, its header alone when it is not newer than that. */
+export function readCommit(
+  storage: StorageBackend,
+  bootId: string,
+  known?: KnownCommit,
+): FoundCommit {
   const slots = slotsOf(storage);
   const headers = trustedHeaders(slots, bootId);
   const newestCommit = Math.max(
@@ -43,15 +55,19 @@ export function readCommit(storage: StorageBackend, bootId: string, known = -1):
       syncedSlot: headers.slice(i).find((other) => !isSoftSlot(other.slot))?.slot ?? 1,
       softSlot: headers.slice(i).find((other) => isSoftSlot(other.slot))?.slot ?? 3,
     };
-    if (header.commit <= known) return { ...found, roots: NO_ROOTS };
+    if (known && header.commit <= known.commit) return { ...found, roots: NO_ROOTS };
     try {
       // Who follows a writer sees all that it wrote before the header: no power was lost since.
-      if (known < 0) assertTail(storage, header);
+      if (known === undefined) assertTail(storage, header);
       const source = new NodeSource(storage.path, storage, saltSeed(header.format.salt), undefined);
-      const roots = decodeRoots(source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS));
-      if (roots === undefined)
+      const record = source.record(header.rootsOffset, header.rootsSize, KIND_ROOTS);
+      const stored = decodeRoots(record, header.version);
+      if (stored === undefined)
         throw corrupt(storage.path, header.rootsOffset, "a roots record that breaks the format");
-      return { ...found, roots };
+      const trees = new Map<string, TreeState>();
+      for (const [name, tree] of stored.trees)
+        trees.set(name, loadWaiting(source, tree, known?.roots.trees.get(name)));
+      return { ...found, roots: { state: stored.state, trees } };
     } catch (error) {
       failure ??= error as BtreeError;
     }

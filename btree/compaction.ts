@@ -14,8 +14,8 @@ import { invariant } from "./errors.js";
 import type { Snapshot } from "./snapshot.js";
 import type { Store } from "./store.js";
 import { treeChanges } from "./tree-diff.js";
-import { NodeTreeReader } from "./tree-reader.js";
 import type { Bytes, KeyRange, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
+import { nodesOf } from "./waiting-reader.js";
 
 /** How far a compaction's copy is. */
 export interface CompactionProgress {
@@ -177,7 +177,7 @@ export async function compactTree(
   const { range = {}, signal, onProgress } = options;
   signal?.throwIfAborted();
   // The cache keeps what queries use meanwhile.
-  const walker = reader instanceof NodeTreeReader ? reader.uncached() : reader;
+  const walker = nodesOf(reader)?.uncached() ?? reader;
   const rowsBefore = range.gte ? walker.rank(range.gte) : 0;
   let turnEnd = performance.now() + TURN_MS;
   for (const slice of walker.slices(range)) {

@@ -44,7 +44,13 @@ export { FileStorage } from "./file-storage.js";
 export { MemoryStorage } from "./memory-storage.js";
 export { NodeCache, sharedNodeCache } from "./node-cache.js";
 export { Store } from "./store.js";
-export type { CreateOptions, OpenOptions, StoreOptions, StoreStats } from "./store-options.js";
+export type {
+  CreateOptions,
+  LogLimits,
+  OpenOptions,
+  StoreOptions,
+  StoreStats,
+} from "./store-options.js";
 export type { Snapshot } from "./snapshot.js";
 export type { ApplyStats } from "./tree-update.js";
 export type { ChildRef } from "./inner-node.js";

@@ -12,6 +12,7 @@ import {
   type LeafNode,
   type ValuePointer,
 } from "./leaf-node.js";
+import { MEMORY_OFFSETS_START, type MemoryNodes } from "./memory-nodes.js";
 import type { CachedNode, NodeCache } from "./node-cache.js";
 import { ReadWindow } from "./read-window.js";
 import type { Bytes } from "./types.js";
@@ -41,6 +42,9 @@ export class NodeSource {
   readonly #seed: number;
   readonly #cache: NodeCache | undefined;
   readonly #cacheNumber: number;
+  /** The source whose being open counts; its cache number is ours. */
+  readonly #main: NodeSource;
+  readonly #memory: MemoryNodes | undefined;
   #open = true;
   /** Where `passingLeaf` reads to, made when it is first called. */
   #passing: { readonly window: ReadWindow; readonly table: Uint16Array } | undefined;
@@ -52,17 +56,29 @@ export class NodeSource {
     bytes: ByteSource,
     seed: number,
     cache: NodeCache | undefined,
+    over?: { readonly main: NodeSource; readonly memory: MemoryNodes | undefined },
   ) {
     this.path = path;
     this.#bytes = bytes;
     this.#seed = seed;
     this.#cache = cache;
-    this.#cacheNumber = cache?.attach() ?? 0;
+    this.#main = over?.main ?? this;
+    this.#memory = over?.memory;
+    this.#cacheNumber = over ? over.main.#cacheNumber : (cache?.attach() ?? 0);
   }
 
   /** The same file past the cache: for walks over everything, which would push out what is in use. */
   uncached(): NodeSource {
-    return new NodeSource(this.path, this.#bytes, this.#seed, undefined);
+    return new NodeSource(this.path, this.#bytes, this.#seed, undefined, {
+      main: this.#main,
+      memory: this.#memory,
+    });
+  }
+
+  /** The same file, and nodes in memory. */
+  with(memory: MemoryNodes): NodeSource {
+    const main = this.#main;
+    return new NodeSource(this.path, this.#bytes, this.#seed, this.#cache, { main, memory });
   }
 
   /** @throws BtreeError BTREE_CORRUPT, BTREE_IO, BTREE_NOT_OPEN */
@@ -87,7 +103,9 @@ export class NodeSource {
    * @param places - offset and size of each.
    */
   expectPassing(places: Iterable<{ readonly offset: number; readonly size: number }>): void {
-    if (this.#bytes.readInto) this.#passingPlace.window.expect(places);
+    if (!this.#bytes.readInto) return;
+    const inFile = [...places].filter(({ offset }) => offset < MEMORY_OFFSETS_START);
+    this.#passingPlace.window.expect(inFile);
   }
 
   /**
@@ -98,7 +116,8 @@ export class NodeSource {
    */
   passingLeaf(offset: number, size: number): LeafNode {
     const cached = this.#cached(offset);
-    if (cached !== undefined || !this.#bytes.readInto || size > PASSING_BYTES_MAX)
+    const kept = !this.#bytes.readInto || size > PASSING_BYTES_MAX;
+    if (cached !== undefined || kept || offset >= MEMORY_OFFSETS_START)
       return this.leaf(offset, size);
     const { window, table } = this.#passingPlace;
     const node = decodeLeafRecord(this.record(offset, size, KIND_LEAF, window), table);
@@ -187,6 +206,7 @@ export class NodeSource {
   /** A whole record, verified; read by way of `window`, where there is one. */
   record(offset: number, size: number, kind: number, window?: ReadWindow): Bytes {
     this.#assertOpen();
+    if (offset >= MEMORY_OFFSETS_START && this.#memory) return this.#memory.record(offset);
     if (!(size >= FRAME_BYTES) || size > RECORD_BYTES_MAX + FRAME_BYTES) {
       throw corrupt(this.path, offset, `a record of ${size} bytes`);
     }
@@ -208,7 +228,7 @@ export class NodeSource {
   }
 
   close(): void {
-    if (!this.#open) return;
+    if (!this.#open || this.#main !== this) return;
     this.#open = false;
     this.#cache?.detach(this.#cacheNumber);
   }
@@ -227,7 +247,7 @@ export class NodeSource {
   }
 
   #assertOpen(): void {
-    if (!this.#open) {
+    if (!this.#main.#open) {
       throw new BtreeError("BTREE_NOT_OPEN", `${this.path ?? "the store"} is closed`, {
         file: this.path,
       });

@@ -74,8 +74,13 @@ export class ReductionQueue {
 
   /** Resolves when every node added so far has its reduction. Rejects with the reducer's error. */
   async settle(): Promise<void> {
+    for (const waiting of this.settling()) await waiting;
+  }
+
+  /** The same for callers that may not have to wait: yields what is to be waited for. */
+  *settling(): Generator<Promise<void>, void> {
     this.send();
-    while (this.#pending.size > 0) await Promise.race(this.#pending);
+    while (this.#pending.size > 0) yield Promise.race(this.#pending);
     this.#throwFailure();
   }
 

@@ -1,14 +1,17 @@
 // A state of the whole file, as readers hold it.
 
+import type { TreeFormat } from "./format.js";
+import type { MemoryOffsets } from "./memory-nodes.js";
 import type { NodeSource } from "./node-source.js";
 import type { Roots } from "./roots-record.js";
 import { NodeTreeReader } from "./tree-reader.js";
 import type { Bytes, Reducer, TreeReader } from "./types.js";
+import { WaitingTreeReader } from "./waiting-reader.js";
 
 /** The trees as they were at one moment. Readers of a snapshot are never blocked and block nobody. */
 export interface Snapshot {
   readonly state: Bytes;
-  /** Trees that hold entries. */
+  /** Trees that hold entries, or have operations waiting that may put some there. */
   treeNames(): string[];
   /** A reader of the tree; of an empty one when there is none of that name. */
   tree(name: string): TreeReader;
@@ -16,23 +19,41 @@ export interface Snapshot {
   release(): void;
 }
 
+/** What readers of one store's trees have in common. */
+export interface ReadContext {
+  readonly source: NodeSource;
+  readonly reducers: (tree: string) => Reducer;
+  readonly format: TreeFormat;
+  /** For nodes that are made while operations wait. */
+  readonly offsets: MemoryOffsets;
+}
+
+/** A reader of one tree of a state. */
+function readerOf(context: ReadContext, roots: Roots, name: string): TreeReader {
+  const { source, format, offsets } = context;
+  const state = roots.trees.get(name);
+  const reducer = context.reducers(name);
+  if (state?.waiting === undefined) return new NodeTreeReader(source, state?.root, reducer);
+  return new WaitingTreeReader(source, state.waiting, reducer, (waiting) =>
+    waiting.tree.settle(waiting.length, source, offsets, format, reducer),
+  );
+}
+
 /** The readers of one state's trees, each made once. */
 export class TreeReaders {
   readonly roots: Roots;
-  readonly #source: NodeSource;
-  readonly #reducers: (tree: string) => Reducer;
+  readonly #context: ReadContext;
   readonly #readers = new Map<string, TreeReader>();
 
-  constructor(roots: Roots, source: NodeSource, reducers: (tree: string) => Reducer) {
+  constructor(roots: Roots, context: ReadContext) {
     this.roots = roots;
-    this.#source = source;
-    this.#reducers = reducers;
+    this.#context = context;
   }
 
   tree(name: string): TreeReader {
     let reader = this.#readers.get(name);
     if (reader === undefined) {
-      reader = new NodeTreeReader(this.#source, this.roots.trees.get(name), this.#reducers(name));
+      reader = readerOf(this.#context, this.roots, name);
       this.#readers.set(name, reader);
     }
     return reader;
@@ -42,20 +63,13 @@ export class TreeReaders {
 export class RootsSnapshot implements Snapshot {
   readonly state: Bytes;
   readonly #roots: Roots;
-  readonly #source: NodeSource;
-  readonly #reducers: (tree: string) => Reducer;
+  readonly #context: ReadContext;
   #onRelease: (() => void) | undefined;
 
-  constructor(
-    roots: Roots,
-    source: NodeSource,
-    reducers: (tree: string) => Reducer,
-    onRelease: () => void,
-  ) {
+  constructor(roots: Roots, context: ReadContext, onRelease: () => void) {
     this.state = roots.state;
     this.#roots = roots;
-    this.#source = source;
-    this.#reducers = reducers;
+    this.#context = context;
     this.#onRelease = onRelease;
   }
 
@@ -64,7 +78,7 @@ export class RootsSnapshot implements Snapshot {
   }
 
   tree(name: string): TreeReader {
-    return new NodeTreeReader(this.#source, this.#roots.trees.get(name), this.#reducers(name));
+    return readerOf(this.#context, this.#roots, name);
   }
 
   release(): void {

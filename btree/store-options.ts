@@ -27,6 +27,20 @@ export interface StoreOptions {
    * @defaultValue 1 MiB
    */
   readonly oneSyncBytesMax?: number;
+  /**
+   * Lets small batches wait in the file: each is one record, and looks at no node; when too many wait, they are applied to the tree in
+   * one go. Lookups and scans see them at once. For writers.
+   * @defaultValue none wait
+   */
+  readonly log?: LogLimits | undefined;
+}
+
+/** How much of a tree may wait. Opening reads it, memory holds it, and who asks for counts or reductions makes up to a leaf for each. */
+export interface LogLimits {
+  /** Operations, repeated keys included; batches larger than this go to the tree. */
+  readonly entriesMax: number;
+  /** Bytes of their records. */
+  readonly bytesMax: number;
 }
 
 export interface CreateOptions extends StoreOptions {
@@ -57,9 +71,12 @@ export interface StoreStats {
   readonly snapshots: number;
   readonly trees: readonly {
     readonly name: string;
+    /** Rows of its nodes: without what waits. */
     readonly count: number;
     readonly height: number;
     readonly bytes: number;
+    /** Operations that wait. */
+    readonly waiting: number;
   }[];
   readonly cache: CacheStats;
 }
@@ -79,6 +96,23 @@ export function formatOf(options: CreateOptions): TreeFormat {
   }
   const salt = saltBytes(options.salt ?? Uint8Array.from(randomBytes(SALT_BYTES)));
   return { salt, leafBytes, innerBytes, valueBytesMax };
+}
+
+/** Bounds of the bounds: what opening reads, and what an index of operations addresses. */
+const LOG_BYTES_LIMIT = 256 * 1024 * 1024;
+const LOG_ENTRIES_LIMIT = 2 ** 24;
+
+/** @throws RangeError when a limit is out of bounds */
+export function logLimits({ log }: StoreOptions): LogLimits | undefined {
+  if (log === undefined) return undefined;
+  for (const [name, value, max] of [
+    ["entriesMax", log.entriesMax, LOG_ENTRIES_LIMIT],
+    ["bytesMax", log.bytesMax, LOG_BYTES_LIMIT],
+  ] as const) {
+    if (!Number.isInteger(value) || value < 0 || value > max)
+      throw new RangeError(`log.${name} must be an integer from 0 to ${max}, not ${value}`);
+  }
+  return log;
 }
 
 /** @throws RangeError when the option is out of bounds */

@@ -2,6 +2,7 @@
 // applied, readers in others what was committed. FORMAT.md tells the commit protocol and argues the crash cases.
 
 import { rmSync } from "node:fs";
+import { applyBatch, applyWaiting, type ApplyContext } from "./batch-apply.js";
 import type { BulkTarget } from "./bulk-sink.js";
 import { saltSeed } from "./checksum.js";
 import { readCommit } from "./commit-reader.js";
@@ -17,23 +18,26 @@ import {
   SEAL_OFFSET,
   type Header,
 } from "./header.js";
+import { MemoryOffsets } from "./memory-nodes.js";
 import { NodeSource } from "./node-source.js";
 import { sharedNodeCache, type NodeCache } from "./node-cache.js";
 import { RecordLog, type NodeSink } from "./record-log.js";
 import { encodeRoots, type Roots } from "./roots-record.js";
-import { RootsSnapshot, TreeReaders, type Snapshot } from "./snapshot.js";
+import { type ReadContext, RootsSnapshot, TreeReaders, type Snapshot } from "./snapshot.js";
 import { forgetStale } from "./stale-nodes.js";
 import type { StorageBackend } from "./storage.js";
 import {
   formatOf,
+  logLimits,
   oneSyncBytes,
   type CreateOptions,
   type OpenOptions,
   type StoreOptions,
   type StoreStats,
 } from "./store-options.js";
-import { updateTree, type ApplyStats } from "./tree-update.js";
-import type { Bytes, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
+import type { ApplyStats } from "./tree-update.js";
+import type { Bytes, TreeOp, TreeReader, TreeRoot } from "./types.js";
+import type { TreeState } from "./waiting-tree.js";
 
 /** Bytes of nodes gathered before they are written. */
 const LOG_BUFFER_BYTES = 1024 * 1024;
@@ -50,12 +54,12 @@ const LOG_BUFFER_BYTES = 1024 * 1024;
 export class Store {
   readonly #storage: StorageBackend;
   readonly #mode: "write" | "read";
-  readonly #reducers: (tree: string) => Reducer;
   readonly #cache: NodeCache;
   readonly #bootId: string;
   readonly #next = new SharedArrayBuffer(8);
   readonly #log: RecordLog;
   readonly #source: NodeSource;
+  readonly #context: ApplyContext & ReadContext;
   readonly #format: TreeFormat;
   /** What snapshots see: the last applied state. */
   #roots: Roots;
@@ -83,7 +87,6 @@ export class Store {
   ) {
     this.#storage = storage;
     this.#mode = mode;
-    this.#reducers = options.reducers;
     this.#cache = options.cache ?? sharedNodeCache();
     this.#bootId = options.bootId ?? currentBootId();
     this.#format = header.format;
@@ -108,6 +111,14 @@ export class Store {
       seed,
       this.#cache,
     );
+    this.#context = {
+      source: this.#source,
+      log: this.#log,
+      format: this.#format,
+      reducers: options.reducers,
+      offsets: new MemoryOffsets(),
+      limits: logLimits(options),
+    };
   }
 
   /**
@@ -225,7 +236,7 @@ export class Store {
   tree(name: string): TreeReader {
     this.#assertOpen();
     if (this.#readers?.roots !== this.#roots)
-      this.#readers = new TreeReaders(this.#roots, this.#source, this.#reducers);
+      this.#readers = new TreeReaders(this.#roots, this.#context);
     return this.#readers.tree(name);
   }
 
@@ -233,7 +244,7 @@ export class Store {
   snapshot(): Snapshot {
     this.#assertOpen();
     this.#snapshots++;
-    return new RootsSnapshot(this.#roots, this.#source, this.#reducers, () => this.#snapshots--);
+    return new RootsSnapshot(this.#roots, this.#context, () => this.#snapshots--);
   }
 
   /**
@@ -242,6 +253,31 @@ export class Store {
    * @throws BtreeError BTREE_KEY_ORDER, BTREE_LIMIT, BTREE_BUSY, BTREE_READ_ONLY, BTREE_BROKEN, BTREE_CORRUPT, or the reducer's error
    */
   async apply(changes: ReadonlyMap<string, readonly TreeOp[]>, state: Bytes): Promise<ApplyStats> {
+    const counts = { inserted: 0, replaced: 0, removed: 0, unchanged: 0, logged: 0 };
+    const writtenBefore = this.#log.bytesWritten;
+    const readBefore = this.#source.reads;
+    await this.#changing(async () => ({
+      state,
+      trees: await applyBatch(this.#context, this.#roots.trees, changes, counts),
+    }));
+    return {
+      ...counts,
+      bytesWritten: this.#log.bytesWritten - writtenBefore,
+      recordsRead: this.#source.reads - readBefore,
+    };
+  }
+
+  /**
+   * Applies everything that waits in the log to the trees. Nobody who reads sees a difference.
+   * @throws as `apply`
+   */
+  async settle(): Promise<void> {
+    const { state, trees } = this.#roots;
+    if (![...trees.values()].some(({ waiting }) => waiting)) return;
+    await this.#changing(async () => ({ state, trees: await applyWaiting(this.#context, trees) }));
+  }
+
+  async #changing(work: () => Promise<Roots>): Promise<void> {
     this.#assertWritable();
     if (this.#applying)
       throw new BtreeError("BTREE_BUSY", "the last apply has not ended: await it first", {
@@ -249,31 +285,9 @@ export class Store {
       });
     this.#applying = true;
     try {
-      const counts = { inserted: 0, replaced: 0, removed: 0, unchanged: 0 };
-      const writtenBefore = this.#log.bytesWritten;
-      const readBefore = this.#source.reads;
-      const trees = new Map(this.#roots.trees);
-      for (const [name, ops] of changes) {
-        const reducer = this.#reducers(name);
-        const root = await updateTree(
-          this.#source,
-          this.#log,
-          this.#format,
-          reducer,
-          trees.get(name),
-          ops,
-          counts,
-        );
-        if (root === undefined) trees.delete(name);
-        else trees.set(name, root);
-      }
+      const roots = await work();
       this.#assertWritable();
-      this.#roots = { state, trees };
-      return {
-        ...counts,
-        bytesWritten: this.#log.bytesWritten - writtenBefore,
-        recordsRead: this.#source.reads - readBefore,
-      };
+      this.#roots = roots;
     } finally {
       this.#applying = false;
     }
@@ -339,10 +353,11 @@ export class Store {
   refresh(): boolean {
     this.#assertOpen();
     if (this.#mode === "write") return false;
-    const found = readCommit(this.#storage, this.#bootId, this.#header.commit);
+    const { commit } = this.#header;
+    const found = readCommit(this.#storage, this.#bootId, { commit, roots: this.#roots });
     if (found.header.commit <= this.#header.commit) return false;
-    for (const [name, root] of found.roots.trees)
-      forgetStale(this.#source, this.#roots.trees.get(name), root);
+    for (const [name, { root }] of found.roots.trees)
+      if (root) forgetStale(this.#source, this.#roots.trees.get(name)?.root, root);
     this.#header = found.header;
     this.#roots = found.roots;
     this.#rootsCommitted = found.roots;
@@ -378,7 +393,7 @@ export class Store {
       throw new BtreeError("BTREE_BUSY", "an apply is under way: await it first", {
         file: this.path,
       });
-    const trees = new Map(this.#roots.trees);
+    const trees = new Map<string, TreeState>(this.#roots.trees);
     for (const [name, root] of roots) {
       if (root === undefined) {
         trees.delete(name);
@@ -387,7 +402,7 @@ export class Store {
           root.offset >= DATA_START && root.offset + root.size <= this.#log.end,
           "an adopted root is not in this file",
         );
-        trees.set(name, root);
+        trees.set(name, { root, waiting: undefined });
       }
     }
     this.#roots = { state, trees };
@@ -395,11 +410,12 @@ export class Store {
 
   stats(): StoreStats {
     this.#assertOpen();
-    const trees = [...this.#roots.trees].map(([name, root]) => ({
+    const trees = [...this.#roots.trees].map(([name, { root, waiting }]) => ({
       name,
-      count: root.count,
-      height: root.height,
-      bytes: root.bytes,
+      count: root?.count ?? 0,
+      height: root?.height ?? 0,
+      bytes: (root?.bytes ?? 0) + (waiting?.chain.bytes ?? 0),
+      waiting: waiting?.length ?? 0,
     }));
     let liveBytes = DATA_START + this.#header.rootsSize;
     for (const tree of trees) liveBytes += tree.bytes;

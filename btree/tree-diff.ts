@@ -12,8 +12,8 @@ import { compareBytes, equalBytes, NO_BYTES } from "./bytes.js";
 import type { InnerNode } from "./inner-node.js";
 import type { LeafNode } from "./leaf-node.js";
 import type { NodeSource } from "./node-source.js";
-import { NodeTreeReader } from "./tree-reader.js";
 import type { Bytes, TreeOp, TreeReader, TreeRoot } from "./types.js";
+import { nodesOf } from "./waiting-reader.js";
 
 /**
  * The operations, by ascending key, that turn the tree `before` into the tree `after`; both are readers of snapshots of one store.
@@ -22,8 +22,8 @@ import type { Bytes, TreeOp, TreeReader, TreeRoot } from "./types.js";
  * @throws BtreeError BTREE_CORRUPT, BTREE_IO
  */
 export function* treeChanges(before: TreeReader, after: TreeReader): IterableIterator<TreeOp> {
-  const old = new Walk(sourceOf(before), before.root);
-  const now = new Walk(sourceOf(after), after.root);
+  const old = walkOf(before);
+  const now = walkOf(after);
   while (!old.done || !now.done) {
     if (old.done || now.done) {
       const left = old.done ? now : old;
@@ -74,9 +74,11 @@ function opensFirst(a: Walk, b: Walk): Walk {
   return a.height >= b.height ? a : b;
 }
 
-function sourceOf(reader: TreeReader): NodeSource {
-  if (reader instanceof NodeTreeReader) return reader.source;
-  throw new TypeError("treeChanges compares readers of a store's snapshots");
+function walkOf(reader: TreeReader): Walk {
+  const nodes = nodesOf(reader);
+  if (nodes === undefined)
+    throw new TypeError("treeChanges compares readers of a store's snapshots");
+  return new Walk(nodes.source, nodes.root);
 }
 
 /** A position in a tree, in key order, that opens nodes only when told to. */

@@ -50,6 +50,10 @@ export class NodeTreeReader implements TreeReader {
     return new NodeTreeReader(this.#source.uncached(), this.root, this.#reducer);
   }
 
+  get version(): string {
+    return (this.root?.offset ?? 0).toString(36);
+  }
+
   get count(): number {
     return this.root?.count ?? 0;
   }

@@ -7,11 +7,12 @@
 // 4. The root: levels are added while there is more than one node on top, taken off while the root has one child.
 
 import { compareBytes, equalBytes, NO_BYTES } from "./bytes.js";
-import { growRoot } from "./builder.js";
-import { BtreeError } from "./errors.js";
+import { growingRoot } from "./builder.js";
+import { BtreeError, invariant } from "./errors.js";
 import type { TreeFormat } from "./format.js";
 import type { ChildRef, InnerNode } from "./inner-node.js";
 import type { LeafNode } from "./leaf-node.js";
+import { MEMORY_OFFSETS_START } from "./memory-nodes.js";
 import { type NodeSource, PASSING_KEYS_MIN } from "./node-source.js";
 import { InnerPacker, LeafPacker, type PackerContext } from "./packer.js";
 import type { NodeSink } from "./record-log.js";
@@ -25,6 +26,8 @@ export interface ApplyStats {
   readonly removed: number;
   /** Operations that changed nothing: equal values, keys that were not there. */
   readonly unchanged: number;
+  /** Operations that went to the log, where they wait: what they change is not known yet. */
+  readonly logged: number;
   readonly bytesWritten: number;
   /** Records read from the file; nodes in the cache are not counted. */
   readonly recordsRead: number;
@@ -77,10 +80,32 @@ interface LevelPacker {
 }
 
 /**
+ * @param ops - Sorted by strictly ascending key.
  * @returns The new root; the old one itself when nothing changed.
- * @throws BtreeError BTREE_KEY_ORDER when the operations are not sorted by strictly ascending key.
  */
 export async function updateTree(
+  ...input: Parameters<typeof updateSteps>
+): Promise<TreeRoot | undefined> {
+  const steps = updateSteps(...input);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    await step.value;
+  }
+}
+
+/**
+ * The same at once, where the reducer answers at once.
+ * @throws as updateTree
+ */
+export function updateTreeNow(...input: Parameters<typeof updateSteps>): TreeRoot | undefined {
+  const step = updateSteps(...input).next();
+  invariant(step.done === true, "a reducer that is called synchronous has answered later");
+  return step.value;
+}
+
+/** Yields where it must wait for reductions. */
+function* updateSteps(
   source: NodeSource,
   sink: NodeSink,
   format: TreeFormat,
@@ -88,8 +113,7 @@ export async function updateTree(
   root: TreeRoot | undefined,
   ops: readonly TreeOp[],
   counts: ApplyCounts,
-): Promise<TreeRoot | undefined> {
-  assertSorted(ops);
+): Generator<Promise<void>, TreeRoot | undefined> {
   if (ops.length === 0) return root;
   const queue = new ReductionQueue(reducer);
   const context: PackerContext = { source, sink, format, reducer, queue };
@@ -105,8 +129,8 @@ export async function updateTree(
       }
     }
     const leaves = packer.finish(true);
-    await queue.settle();
-    return growRoot(sink, format, queue, leaves, 0);
+    yield* queue.settling();
+    return yield* growingRoot(sink, format, queue, leaves, 0);
   }
   const levels = descend(source, root, ops);
   let edits: readonly Edit[] = [];
@@ -119,14 +143,16 @@ export async function updateTree(
       if (family.parent === undefined) edits = changed;
       else family.parent.edits = changed;
       // What waits for its reduction is in memory: no more of it than the window allows.
-      while (queue.windowFull) await queue.drain();
+      while (queue.windowFull) yield queue.drain();
     }
-    await queue.settle();
+    yield* queue.settling();
   }
   const edit = edits[0];
   if (edit === undefined) return root;
-  forgetReplaced(source, root, levels);
-  const grown = await growRoot(sink, format, queue, edit.refs, root.height);
+  // What is made in memory for readers replaces nothing.
+  if (!edit.refs.some(({ offset }) => offset >= MEMORY_OFFSETS_START))
+    forgetReplaced(source, root, levels);
+  const grown = yield* growingRoot(sink, format, queue, edit.refs, root.height);
   return grown && dropSingleChildren(source, grown);
 }
 
@@ -394,7 +420,8 @@ function dropSingleChildren(source: NodeSource, root: TreeRoot): TreeRoot {
   return top;
 }
 
-function assertSorted(ops: readonly TreeOp[]): void {
+/** @throws BtreeError BTREE_KEY_ORDER */
+export function assertSorted(ops: readonly TreeOp[]): void {
   for (let i = 1; i < ops.length; i++) {
     if (compareBytes((ops[i - 1] as TreeOp).key, (ops[i] as TreeOp).key) >= 0) {
       throw new BtreeError(

@@ -87,6 +87,12 @@ export interface Reducer {
   reduce?(leaves: readonly LeafSlice[]): Bytes[] | Promise<Bytes[]>;
   /** One reduction for each group of child reductions. Present exactly when `reduce` is. */
   rereduce?(groups: readonly (readonly Bytes[])[]): Bytes[] | Promise<Bytes[]>;
+  /**
+   * `reduce` and `rereduce` never answer with promises: small batches of the tree may wait in the log, since what they change can be
+   * worked out when a reader asks.
+   * @defaultValue true without `reduce`, else false
+   */
+  readonly synchronous?: boolean;
 }
 
 /** Where a tree begins. An empty tree has no root (undefined). */
@@ -127,7 +133,10 @@ export interface GroupParts extends RangeParts {
 
 /** Reads one tree of one snapshot. Everything is synchronous; nodes come through the shared cache. */
 export interface TreeReader {
+  /** Made in memory while operations wait. */
   readonly root: TreeRoot | undefined;
+  /** Names the state of the tree among all that its file ever had: equal ones have equal entries. */
+  readonly version: string;
   /** Rows in the tree. */
   readonly count: number;
   get(key: Bytes): Bytes | undefined;

@@ -43,6 +43,8 @@ export interface TreeReport {
   readonly valueBytes: number;
   /** How full leaves are of the size they are filled to: 1 is full. Single entries larger than that make it more. */
   readonly fill: number;
+  /** Operations in the log, not yet applied to the nodes. */
+  readonly waiting: number;
 }
 
 /** A node as its parent, or the roots record, describes it. */
@@ -99,8 +101,9 @@ export class TreeVerifier {
     this.#reductions = new ReductionVerifier(input.reducer, input.onFault);
   }
 
-  async run(root: TreeRoot): Promise<TreeReport> {
+  async run(root: TreeRoot | undefined): Promise<Omit<TreeReport, "waiting">> {
     const { tree, header } = this.#input;
+    if (root === undefined) return { name: tree, depth: 0, ...this.#report, fill: 0 };
     if (root.height > HEIGHT_MAX)
       this.#input.onFault(root.offset, `a root of height ${root.height}`);
     else await this.#walk({ ...root, low: NO_BYTES, high: undefined });

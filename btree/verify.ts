@@ -25,11 +25,13 @@ import {
   type SlotContent,
   trustedHeaders,
 } from "./header.js";
-import { decodeRoots, type Roots } from "./roots-record.js";
+import { decodeRoots, type StoredRoots } from "./roots-record.js";
+import { NodeSource } from "./node-source.js";
 import type { StorageBackend } from "./storage.js";
 import type { Bytes, Reducer } from "./types.js";
 import { ExtentList } from "./verify-extents.js";
 import { type TreeReport, TreeVerifier } from "./verify-tree.js";
+import { SeenEntries, verifyWaiting } from "./verify-waiting.js";
 
 /** Something in the file that is not as it must be. */
 export interface Fault {
@@ -91,7 +93,7 @@ const SLOT_NAMES = ["A", "B", "C", "D"] as const;
 
 interface Commit {
   readonly header: Header;
-  readonly roots: Roots;
+  readonly roots: StoredRoots;
 }
 
 /**
@@ -215,7 +217,7 @@ class StoreVerifier {
     }
   }
 
-  #roots(header: Header, fileBytes: number): Roots | undefined {
+  #roots(header: Header, fileBytes: number): StoredRoots | undefined {
     const { rootsOffset: offset, rootsSize: size } = header;
     const name = `roots record of commit ${header.commit} (header slot ${SLOT_NAMES[header.slot] ?? "?"})`;
     if (header.fileLength > fileBytes) {
@@ -229,11 +231,11 @@ class StoreVerifier {
       return undefined;
     }
     let fault: string | undefined;
-    let roots: Roots | undefined;
+    let roots: StoredRoots | undefined;
     try {
       const record = this.#storage.read(offset, size);
       fault = recordFault(record, size, KIND_ROOTS, saltSeed(header.format.salt), offset);
-      if (fault === undefined) roots = decodeRoots(record);
+      if (fault === undefined) roots = decodeRoots(record, header.version);
       if (fault === undefined && roots === undefined) fault = "it breaks the format";
     } catch (cause) {
       fault = messageOf(cause);
@@ -261,20 +263,38 @@ class StoreVerifier {
     const trees: TreeReport[] = [];
     extents.add(header.rootsOffset, header.rootsSize, undefined);
     const { signal, onProgress, checkValue } = this.#options;
-    const total = [...roots.trees.values()].reduce((sum, root) => sum + root.bytes, 0);
-    for (const [name, root] of roots.trees) {
+    const total = [...roots.trees.values()].reduce(
+      (sum, { root, chain }) => sum + (root?.bytes ?? 0) + (chain?.bytes ?? 0),
+      0,
+    );
+    const source = new NodeSource(
+      this.#storage.path,
+      this.#storage,
+      saltSeed(header.format.salt),
+      undefined,
+    );
+    for (const [name, stored] of roots.trees) {
+      const onFault = (offset: number, what: string): void => {
+        this.#faults.push({ offset, tree: name, what });
+      };
+      const waiting = verifyWaiting(source, name, stored, extents, onFault);
+      const seen = new SeenEntries(name, waiting, checkValue, (what) => {
+        onFault(stored.chain?.offset ?? 0, what);
+      });
       const verifier = new TreeVerifier({
         storage: this.#storage,
         header,
         tree: name,
         reducer: this.#options.reducers(name),
-        checkValue,
+        checkValue: seen.checkLeafEntry,
         extents,
         signal,
         onBytes: () => onProgress?.(extents.bytes, total),
-        onFault: (offset, what) => this.#faults.push({ offset, tree: name, what }),
+        onFault,
       });
-      trees.push(await verifier.run(root));
+      const report = await verifier.run(stored.root);
+      seen.finish();
+      trees.push({ ...report, waiting: stored.chain?.operations ?? 0 });
     }
     for (const { offset, tree, what } of extents.overlaps())
       this.#faults.push({ offset, tree, what });

@@ -941,7 +941,7 @@ function requireReductions(group: GroupIndex, release: () => void): void {
 /** What the HTTP server needs of a query is made when it is asked for: others do not need it. */
 class Prepared implements PreparedQuery {
   readonly #state: Uint8Array;
-  readonly #root: number;
+  readonly #tree: TreeReader;
   readonly #instance: () => string;
 
   constructor(
@@ -952,12 +952,12 @@ class Prepared implements PreparedQuery {
     instance: () => string,
   ) {
     this.#state = state;
-    this.#root = tree.root?.offset ?? 0;
+    this.#tree = tree;
     this.#instance = instance;
   }
 
   get version(): string {
-    return `${this.#instance()}-${this.#root.toString(36)}`;
+    return `${this.#instance()}-${this.#tree.version}`;
   }
 
   get updateSeq(): string {

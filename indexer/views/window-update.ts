@@ -129,7 +129,7 @@ async function chunkingFor(
 export function isEmptyGroup(group: GroupIndex): boolean {
   const snapshot = group.store.snapshot();
   try {
-    return snapshot.tree(IDS_TREE).root === undefined;
+    return !snapshot.treeNames().includes(IDS_TREE);
   } finally {
     snapshot.release();
   }

@@ -44,7 +44,8 @@ function reducers(tree: string): Reducer {
 }
 
 function newStore(): Promise<Store> {
-  return Store.create(new MemoryStorage(), { ...small, state: bytesOf("new"), reducers });
+  const log = { entriesMax: 30, bytesMax: 4000 };
+  return Store.create(new MemoryStorage(), { ...small, state: bytesOf("new"), reducers, log });
 }
 
 /** Puts of keys 0…, so that a model and a store can be compared. */

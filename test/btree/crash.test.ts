@@ -64,16 +64,19 @@ async function work(
   random: () => number,
 ): Promise<void> {
   const last = history.acknowledged.length === 0;
+  // Half of the lives let small batches wait.
+  const log = random() < 0.5 ? { entriesMax: 50, bytesMax: 2000 } : undefined;
   const store = last
     ? await Store.create(storage, {
         state: bytesOf("0"),
         reducers,
         cache,
         bootId,
+        log,
         leafBytes: 256,
         innerBytes: 128,
       })
-    : await Store.open(storage, { mode: "write", reducers, cache, bootId });
+    : await Store.open(storage, { mode: "write", reducers, cache, bootId, log });
   if (last) history.acknowledged.push({ state: 0, change: storage.changes.length, synced: true });
   let models: Models = history.states[Number(textOf(store.state))] as Models;
   const steps = 3 + Math.floor(random() * 6);
@@ -99,6 +102,7 @@ async function work(
       for (const [name, ops] of batches) changed.get(name)?.apply(ops);
       await store.apply(batches, state);
       if (random() < 0.5) store.sink().flush();
+      if (random() < 0.1) await store.settle();
     }
     models = changed;
     const fate = random();
@@ -145,7 +149,9 @@ async function expectWhole(
       entries.map(({ key, value }) => hex(key) + "=" + hex(value)),
     );
     expect(sumOfParts(reader.parts({}))).toBe(sumIn(entries));
-    if (change % 16 === 0) checkTree(store, name, summingReducer);
+    if (change % 16 !== 0) continue;
+    await store.settle();
+    checkTree(store, name, summingReducer);
   }
   // A recovered store goes on: one more commit, and it opens at it.
   const op = { key: bytesOf("after\0"), value: bytesOf("crash") };

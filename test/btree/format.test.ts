@@ -58,7 +58,7 @@ describe("the smallest file of FORMAT.md", () => {
     expect(textOf(store.state)).toBe('{"seq":3}');
     expect(store.stats()).toMatchObject({
       commit: 2,
-      fileBytes: 0x4051,
+      fileBytes: 0x4052,
       trees: [{ name: "t", count: 3, height: 0, bytes: 0x25 }],
     });
     expect(

@@ -67,6 +67,7 @@ function decodeSum(bytes: Bytes): number {
 /** Sums the weights of entries, in text of varying length. */
 export const summingReducer: Reducer = {
   count: rowsOf,
+  synchronous: true,
   reduce: (leaves) => leaves.map((leaf) => encodeSum(sumOfSlice(leaf))),
   rereduce: (groups) =>
     groups.map((group) => encodeSum(group.reduce((sum, part) => sum + decodeSum(part), 0))),

@@ -9,9 +9,12 @@ import {
   type Forest,
   MemoryStorage,
   NodeCache,
+  type Reducer,
   Store,
   TreeBuilder,
   type TreeOp,
+  type TreeReader,
+  verifyStore,
 } from "../../btree/index.js";
 import { compareBytes } from "../../btree/bytes.js";
 import { checkTree } from "./tree-check.js";
@@ -77,6 +80,40 @@ const reducers = [
   ["sums that come later", lateSummingReducer, summingReducer],
 ] as const;
 
+/** Lookups, one by one and together, of keys that are there and of keys that are not. */
+function expectFound(reader: TreeReader, model: TreeModel, ops: readonly TreeOp[]): void {
+  const keys = ops.map((op) => op.key).sort(compareBytes);
+  const expected = keys.map((each) => textOf(model.get(each)));
+  expect(reader.getMany(keys).map(textOf)).toEqual(expected);
+  expect(keys.map((each) => textOf(reader.get(each)))).toEqual(expected);
+}
+
+/** What another process reads, and the proof of the file. */
+async function expectCommitted(
+  store: Store,
+  storage: MemoryStorage,
+  reducer: Reducer,
+  model: TreeModel,
+  reduces: boolean,
+): Promise<void> {
+  await store.commit({ sync: true });
+  const image = new MemoryStorage(storage.read(0, storage.size()));
+  const reducers = () => reducer;
+  const other = await Store.open(image, { mode: "read", reducers, cache: new NodeCache(20_000) });
+  expectSame(other.snapshot().tree("t"), model, reduces);
+  await other.close();
+  const seen: string[] = [];
+  const report = await verifyStore(image, {
+    reducers,
+    checkValue: (_tree, key, value) => {
+      seen.push(`${hex(key)}=${hex(value)}`);
+      return undefined;
+    },
+  });
+  expect(report.faults).toEqual([]);
+  expect(seen).toEqual(model.entries().map(({ key, value }) => `${hex(key)}=${hex(value)}`));
+}
+
 describe.each(reducers)("a tree that keeps %s", (_name, reducer, sameAtOnce) => {
   const reduces = reducer.reduce !== undefined;
 
@@ -86,8 +123,13 @@ describe.each(reducers)("a tree that keeps %s", (_name, reducer, sameAtOnce) => 
         batches,
         ranges,
         fc.constantFrom(128, 200, 512),
-        async (sequence, someRanges, leafBytes) => {
-          const store = await Store.create(new MemoryStorage(), {
+        fc.constantFrom(undefined, 20, 60, 1000),
+        fc.infiniteStream(fc.nat(7)),
+        async (sequence, someRanges, leafBytes, entriesMax, dice) => {
+          const log = entriesMax === undefined ? undefined : { entriesMax, bytesMax: 20_000 };
+          const storage = new MemoryStorage();
+          const store = await Store.create(storage, {
+            log,
             state: NO_STATE,
             reducers: () => reducer,
             cache: new NodeCache(20_000),
@@ -102,9 +144,18 @@ describe.each(reducers)("a tree that keeps %s", (_name, reducer, sameAtOnce) => 
             model.apply(ops);
             if (ops.length % 3 === 0) await store.commit({ sync: ops.length % 2 === 0 });
             const reader = store.snapshot().tree("t");
+            // Now and then nobody reads, so that several batches are made into nodes at once.
+            if (dice.next().value === 0) continue;
+            expectFound(reader, model, sequence.flat());
             expectSame(reader, model, reduces);
             for (const range of someRanges) expectSameRange(reader, model, range, reduces);
-            checkTree(store, "t", sameAtOnce);
+            if (dice.next().value === 0) {
+              await store.settle();
+              expectSame(store.snapshot().tree("t"), model, reduces);
+            }
+            if (store.stats().trees.every(({ waiting }) => waiting === 0))
+              checkTree(store, "t", sameAtOnce);
+            await expectCommitted(store, storage, reducer, model, reduces);
           }
           kept.push({ reader: store.snapshot().tree("t"), model });
           for (const each of kept) expectSame(each.reader, each.model, reduces);

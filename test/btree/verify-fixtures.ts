@@ -4,6 +4,7 @@ import {
   MemoryStorage,
   Store,
   type ChildRef,
+  type LogLimits,
   type Reducer,
   type TreeOp,
   type TreeRoot,
@@ -31,13 +32,18 @@ export interface Sound {
 }
 
 /** Two trees of some hundred bytes to kilobytes, with values out of line, after a few batches and commits. */
-export async function soundStore(entries: number, oneSyncBytesMax = 0): Promise<Sound> {
+export async function soundStore(
+  entries: number,
+  oneSyncBytesMax = 0,
+  log?: LogLimits,
+): Promise<Sound> {
   const storage = new MemoryStorage();
   const store = await Store.create(storage, {
     ...CREATE,
     state: bytesOf("first"),
     reducers,
     oneSyncBytesMax,
+    log,
   });
   const models = new Map([
     ["sums", new TreeModel()],

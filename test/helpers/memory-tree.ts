@@ -65,6 +65,7 @@ interface Leaf {
 
 export class MemoryTree implements TreeReader {
   readonly root: TreeRoot | undefined = undefined;
+  readonly version = "memory";
   readonly count: number;
   /** How many entries were handed out, to see what a reader that stops early leaves unread. */
   entriesRead = 0;
