@@ -49,7 +49,10 @@ export class VisitedKeys {
   /** The key, parsed. */
   value(entry: VisitedSlice): unknown {
     if (this.#plain !== undefined) return this.#plain;
-    const value = JSON.parse(this.text(entry)) as unknown;
+    const text = this.text(entry);
+    // Between the quotes of a string without escapes is the string.
+    const value: unknown =
+      text.startsWith('"') && !text.includes("\\") ? text.slice(1, -1) : JSON.parse(text);
     const own = ((entry.valueBytes[entry.valueStart] as number) & ROW_KEY_TEXT) !== 0;
     if (!own && (typeof value === "string" || typeof value === "number")) this.#plain = value;
     return value;
