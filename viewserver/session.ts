@@ -178,6 +178,20 @@ export class Session {
     return this.#reduce("rereduce", [source], valuesJson, context);
   }
 
+  /**
+   * As the command `reduce` over rows with these values `[value,…]`, for sources that never look at keys: they are handed null for them.
+   * Answers the reply line without LF. The overflow rule measures the values alone.
+   */
+  reduceValues(sources: readonly string[], valuesJson: string): string {
+    this.#check();
+    this.#core.dropReduces();
+    const reply =
+      this.#supplyReduces(sources) ?? this.#guard(() => this.#core.runReduceValues(valuesJson));
+    // No process ends here: the reply says what there is to say.
+    this.takeFatal();
+    return reply;
+  }
+
   /** Whether a source compiles to a function, without adding it. */
   compileCheck(source: string): CompileError | undefined {
     this.#check();

@@ -22,16 +22,20 @@ export function sessionReducer(
     },
   ]);
   session.handle(config);
-  const call = (line: string, count: number): JsReduceResult[] => {
+  const watched = (reply: () => string, count: number): JsReduceResult[] => {
     beats[slot] = ++calls;
-    const { output } = session.handle(line);
+    const output = reply();
     beats[slot] = 0;
     session.takeLogs();
     return parseReduceReply(output, count);
   };
+  const call = (line: string, count: number): JsReduceResult[] =>
+    watched(() => session.handle(line).output, count);
   return {
     ours: true,
     reduce: (sources, rows) => call(reduceLine(sources, rows), sources.length),
+    reduceValues: (sources, values) =>
+      watched(() => session.reduceValues(sources, values), sources.length),
     rereduce: (source, values, context) => {
       const [result] = call(rereduceLine(source, values, context), 1);
       return result ?? "null";

@@ -53,6 +53,8 @@ export function ownServer(
     file: process.execPath,
     args: [
       `--max-old-space-size=${heapMb}`,
+      // What a document leaves behind is little: a small young generation costs no time, and saves some 20 MB a server.
+      "--max-semi-space-size=8",
       "--disallow-code-generation-from-strings",
       ...permissionFlags(program),
       program,

@@ -8,7 +8,7 @@ import type { Bytes } from "../../btree/index.js";
 import { readsKeys } from "../../viewserver/index.js";
 import { decodeFailure, encodeFailure, reduceFailed } from "./failure.js";
 import type { KeyLayout } from "./rows.js";
-import { rowsText } from "./rows-text.js";
+import { rowsText, valuesText } from "./rows-text.js";
 import { textOf } from "./term.js";
 import type {
   EvaluateOptions,
@@ -127,10 +127,18 @@ async function reduceAll(
   rows: readonly (readonly LeafRows[])[],
   reverse: boolean,
 ): Promise<readonly Results[]> {
-  const withKeys = runner.ours !== true || sources.some(readsKeys);
-  const texts = rows.map((slices) => rowsText(withKeys ? layout : undefined, slices, reverse));
-  const results = await reduceTexts(runner, sources, texts);
-  if (withKeys || !results.some(overflows)) return results;
+  if (runner.ours !== true || sources.some(readsKeys)) {
+    const texts = rows.map((slices) => rowsText(layout, slices, reverse));
+    return reduceTexts(runner, sources, texts);
+  }
+  const results = runner.reduceValues
+    ? rows.map((slices) => runner.reduceValues?.(sources, valuesText(slices, reverse, true)) ?? [])
+    : await reduceTexts(
+        runner,
+        sources,
+        rows.map((slices) => valuesText(slices, reverse, false)),
+      );
+  if (!results.some(overflows)) return results;
   // The overflow rule measures the whole input (PROTOCOL §5): without the keys a result may only seem too large.
   const doubtful = rows.filter((_, i) => overflows(results[i] as Results));
   const again = await reduceTexts(

@@ -35,6 +35,8 @@ export interface JsReduceRunner {
   readonly ours?: boolean;
   /** One command over the rows `[[[key,id],value],…]`: a result for each source. */
   reduce(sources: readonly string[], rows: string): Awaitable<readonly JsReduceResult[]>;
+  /** As `reduce`, at once and over bare values `[v,…]`, for functions that never look at keys; used where there is one. */
+  reduceValues?(sources: readonly string[], values: string): readonly JsReduceResult[];
   /** One command over earlier results `[v,…]`. `context` is what an overflow message names; default empty. */
   rereduce(source: string, values: string, context?: string): Awaitable<JsReduceResult>;
   /** Several `reduce` calls in one trip; used where there is one. */

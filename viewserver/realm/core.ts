@@ -81,6 +81,7 @@ export function createCore(
     supplyReduce: reducing.supply,
     runReduceOpened: (lineLength, codeSize) => reducing.runCommand(command(), lineLength, codeSize),
     runReduceTexts: reducing.runTexts,
+    runReduceValues: reducing.runValues,
     ddocOpen: () => ddocs.open(command()),
     ddocRoot: ddocs.rootText,
     ddocHelpers: ddocs.helpersFor,

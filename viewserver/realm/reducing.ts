@@ -24,10 +24,11 @@ export function createReducing(
     const where = context === undefined || context === null ? "" : describe.text(context);
     return `Reduce output must shrink more rapidly: input size: ${inSize} output size: ${outSize} context: ${where}`;
   };
-  const runReduces = (rows: unknown, rereduce: boolean): unknown[] => {
+  /** `bare`: the rows are bare values, for functions that do not look at keys. */
+  const runReduces = (rows: unknown, rereduce: boolean, bare = rereduce): unknown[] => {
     let keys: unknown = null;
     let values: unknown = rows;
-    if (!rereduce) {
+    if (!bare) {
       const pairs = rows as [unknown, unknown][];
       const k: unknown[] = [];
       const v: unknown[] = [];
@@ -71,6 +72,18 @@ export function createReducing(
       try {
         const text = stringify(runReduces(command[2], command[0] === "rereduce"));
         checkSize(text.length, lineLength - codeSize, command[3]);
+        return `[true,${text}]`;
+      } catch (e) {
+        return replies.failed(e);
+      } finally {
+        reduceFns = [];
+      }
+    },
+    runValues(valuesText) {
+      logs.begin();
+      try {
+        const text = stringify(runReduces(parse(valuesText), false, true));
+        checkSize(text.length, valuesText.length, "");
         return `[true,${text}]`;
       } catch (e) {
         return replies.failed(e);

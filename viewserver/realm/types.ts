@@ -33,6 +33,7 @@ export interface Core {
     codeSize: number,
     context: string,
   ) => string;
+  readonly runReduceValues: (values: string) => string;
   readonly ddocOpen: () => string;
   readonly ddocRoot: () => string;
   readonly ddocHelpers: () => object;
@@ -137,6 +138,7 @@ export interface Reducing {
     codeSize: number,
     context: string,
   ) => string;
+  readonly runValues: (values: string) => string;
 }
 
 export interface DesignDocs {

@@ -8,6 +8,7 @@ import {
   type JsReduceResult,
   type JsReduceRunner,
 } from "../../../indexer/reducers/index.js";
+import { parseReduceReply } from "../../../indexer/mapping/reduce-task.js";
 import { Session } from "../../../viewserver/index.js";
 import { entriesOf, rawParts, RUNS, shape, shapedParts, valueRows } from "./rows.js";
 
@@ -19,10 +20,17 @@ const BY_KEY = "function (keys, values) { return keys === null ? sum(values) : k
 class SessionRunner implements JsReduceRunner {
   readonly ours: boolean;
   readonly sent: string[] = [];
+  readonly reduceValues?: (sources: readonly string[], values: string) => JsReduceResult[];
   readonly #session: Session;
 
-  constructor(ours: boolean, threshold = 5000) {
+  /** `bare`: takes values alone, as threads do. */
+  constructor(ours: boolean, threshold = 5000, bare = false) {
     this.ours = ours;
+    if (bare)
+      this.reduceValues = (sources, values) => {
+        this.sent.push(values);
+        return parseReduceReply(this.#session.reduceValues(sources, values), sources.length);
+      };
     this.#session = new Session({
       config: { reduce_limit: true, reduce_limit_threshold: threshold, reduce_limit_ratio: 2 },
     });
@@ -55,6 +63,28 @@ describe("the rows that a custom reduce is sent", () => {
     const js = new SessionRunner(true);
     expect(await reducer([SUM], js).evaluate(0, ROWS)).toEqual({ value: "6" });
     expect(js.sent).toEqual(["[[null,3],[null,2],[null,1]]"]);
+
+    const bare = new SessionRunner(true, 5000, true);
+    expect(await reducer([SUM], bare).evaluate(0, ROWS)).toEqual({ value: "6" });
+    expect(bare.sent).toEqual(["[3,2,1]"]);
+  });
+
+  test("are what was emitted, long values and several of one key too", async () => {
+    const LIST = "function (keys, values) { return values }";
+    const long = JSON.stringify("é".repeat(20_000));
+    const rows = rawParts(
+      entriesOf([
+        { key: '"A"', id: "a", values: ["1", "2"] },
+        { key: '"a"', id: "b", values: [long] },
+        { key: "[1.50]", id: "c", values: ["null"] },
+      ]),
+    );
+    const [whole, ...others] = await Promise.all(
+      [new SessionRunner(false), new SessionRunner(true), new SessionRunner(true, 5000, true)].map(
+        async (js) => reducer([LIST], js).evaluate(0, rows),
+      ),
+    );
+    expect(others).toEqual([whole, whole]);
   });
 
   test.each([
@@ -80,9 +110,13 @@ describe("the rows that a custom reduce is sent", () => {
         })),
       ),
     );
-    for (const threshold of [100, 5000]) {
+    for (const [threshold, bare] of [
+      [100, false],
+      [100, true],
+      [5000, true],
+    ] as const) {
       const [ours, whole] = [
-        new SessionRunner(true, threshold),
+        new SessionRunner(true, threshold, bare),
         new SessionRunner(false, threshold),
       ];
       expect(await reducer([LONG], ours).evaluate(0, rows)).toEqual(
@@ -105,8 +139,12 @@ describe("the rows that a custom reduce is sent", () => {
         async (values, s, descending) => {
           const entries = entriesOf(valueRows(values));
           const answers = await Promise.all(
-            [true, false].map(async (ours) => {
-              const view = reducer([SUM, LONG], new SessionRunner(ours, 200));
+            [
+              new SessionRunner(false, 200),
+              new SessionRunner(true, 200),
+              new SessionRunner(true, 200, true),
+            ].map(async (js) => {
+              const view = reducer([SUM, LONG], js);
               const parts = await shapedParts(view, entries, s);
               return [
                 await view.evaluate(0, parts, { descending }),
@@ -114,7 +152,8 @@ describe("the rows that a custom reduce is sent", () => {
               ];
             }),
           );
-          expect(answers[0]).toEqual(answers[1]);
+          expect(answers[1]).toEqual(answers[0]);
+          expect(answers[2]).toEqual(answers[0]);
         },
       ),
       RUNS,
