@@ -109,7 +109,7 @@ export class ChunkEncoder {
 
   /** The document could not be mapped at all: it has no rows, and one error record. */
   addFailure(doc: DocumentRef, failure: DocumentFailure): void {
-    this.#addError(doc, ERROR_NO_TREE, {
+    this.#addError(doc, failure.tree ?? ERROR_NO_TREE, {
       kind: failure.kind,
       error: failure.error,
       reason: failure.reason,

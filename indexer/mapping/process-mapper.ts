@@ -8,6 +8,7 @@ import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
 import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
 import { parseReduceReply, reduceLine, rereduceLine } from "./reduce-task.js";
+import { singleView } from "./single-view.js";
 import type { ServerProcess } from "./server-process.js";
 import type { ServerPool } from "./server-pool.js";
 import type { ThreadPool } from "./thread-pool.js";
@@ -67,7 +68,7 @@ export class ProcessMapper implements Mapper {
   }
 
   async #mapGroup(job: ChunkJob, group: GroupJob, prepared: PreparedLines): Promise<GroupSegments> {
-    const run = new LineRun(prepared, group.config.maps.length);
+    const run = new LineRun(prepared, group.config);
     if (prepared.mapped.length > 0)
       try {
         await this.#servers.use(group.config, job.signal, (lease) => run.run(lease));
@@ -110,16 +111,16 @@ class LineRun {
   readonly failures: DocumentFailure[] = [];
   readonly viewFailures: { index: number; failure: ViewFailure }[] = [];
   readonly #prepared: PreparedLines;
-  readonly #views: number;
+  readonly #config: GroupConfig;
   readonly #pieces: Uint8Array[] = [];
   /** Commands answered or given up. */
   #done = 0;
   /** The server that failed last. */
   #dead: ServerProcess | undefined;
 
-  constructor(prepared: PreparedLines, views: number) {
+  constructor(prepared: PreparedLines, config: GroupConfig) {
     this.#prepared = prepared;
-    this.#views = views;
+    this.#config = config;
   }
 
   replies(): Uint8Array {
@@ -148,10 +149,37 @@ class LineRun {
       const failed = await this.#send(lease, 1);
       // A server that answered and then died did so after a fatal answer, which is recorded as the document's own.
       if (!failed || (failed.answered ?? 0) > 0) continue;
-      this.failures.push(await this.#blame(failed));
+      const failure = await this.#blame(failed);
+      this.failures.push({ ...failure, tree: await this.#guiltyView(lease, failure) });
       this.#done++;
       if (failed.code !== "PROTOCOL_UNEXPECTED_REPLY") return;
     }
+  }
+
+  /**
+   * Which view a document fails in that took its server down: the first whose function alone does so too. Undefined where it takes
+   * several of them together.
+   */
+  async #guiltyView(lease: ServerLease, failure: DocumentFailure): Promise<number | undefined> {
+    const { maps } = this.#config;
+    if (maps.length === 1 || failure.kind === "output") return undefined;
+    const line = this.#prepared.lines.subarray(
+      this.#start(this.#done),
+      this.#start(this.#done + 1),
+    );
+    let guilty: number | undefined;
+    for (let tree = 0; tree < maps.length && guilty === undefined; tree++) {
+      try {
+        await lease.server.configure(singleView(this.#config, tree));
+        await lease.server.client.batch(line, 1);
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+        guilty = tree;
+        await lease.replace();
+      }
+    }
+    if (guilty === undefined) await lease.server.configure(this.#config);
+    return guilty;
   }
 
   /** Sends the next `count` commands; returns why it ended early, with a fresh server on loan. */
@@ -182,10 +210,21 @@ class LineRun {
       const start = reply.lineStarts[i] as number;
       if (reply.replies[start + 1] === 0x22) this.#requireJson(this.#done + i);
     }
+    const unnamed = new Map<number, ViewFailure[]>();
     for (const { index, text } of reply.logs) {
       const position = this.#prepared.mapped[this.#done + index];
       const failure = position === undefined ? undefined : this.#failureOf(text);
-      if (position !== undefined && failure) this.viewFailures.push({ index: position, failure });
+      if (position === undefined || !failure) continue;
+      if (failure.tree < 0) unnamed.set(index, [...(unnamed.get(index) ?? []), failure]);
+      else this.viewFailures.push({ index: position, failure });
+    }
+    for (const [index, failures] of unnamed) {
+      const position = this.#prepared.mapped[this.#done + index] as number;
+      const silent = index < answered ? silentViews(reply, index) : [];
+      for (const [i, failure] of failures.entries()) {
+        const tree = silent.length === failures.length ? (silent[i] ?? -1) : -1;
+        this.viewFailures.push({ index: position, failure: { ...failure, tree } });
+      }
     }
     if (answered > 0) this.#pieces.push(reply.replies);
     this.#done += answered;
@@ -195,11 +234,11 @@ class LineRun {
   #failureOf(text: string): ViewFailure | undefined {
     if (text.startsWith(EXCEPTION_MARK)) {
       const told = parseException(text.slice(EXCEPTION_MARK.length));
-      if (told && told.tree < this.#views) return told;
+      if (told && told.tree < this.#config.maps.length) return told;
     }
     if (!text.startsWith(EXCEPTION)) return undefined;
     return {
-      tree: this.#views === 1 ? 0 : -1,
+      tree: this.#config.maps.length === 1 ? 0 : -1,
       kind: "exception",
       error: "exception",
       reason: text.slice(EXCEPTION.length),
@@ -272,6 +311,19 @@ function parseException(json: string): ViewFailure | undefined {
     reason: message,
     ...(typeof stack === "string" ? { stack } : {}),
   };
+}
+
+/** The functions that have no rows in a reply. One that threw has none (PROTOCOL §3), and functions run in their order. */
+function silentViews(reply: BatchReply, index: number): number[] {
+  const [start, end] = [reply.lineStarts[index] as number, reply.lineStarts[index + 1] as number];
+  let rows: unknown;
+  try {
+    rows = JSON.parse(Buffer.from(reply.replies.subarray(start, end)).toString("utf8"));
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(rows)) return [];
+  return rows.flatMap((list, i) => (Array.isArray(list) && list.length === 0 ? [i] : []));
 }
 
 /** Reduces in view-server processes. A call that takes its server down fails alone. */

@@ -4,6 +4,7 @@
 import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
 import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
+import { singleView } from "./single-view.js";
 import { ThreadDeath, type ThreadPool } from "./thread-pool.js";
 import {
   ALL_DOCUMENTS,
@@ -96,7 +97,8 @@ export class ThreadMapper implements Mapper {
     }
     const { groups } = job;
     if (groups.length === 1) {
-      parts.push(await this.#map(job, index, index + 1, [deathFailure(index, death)]));
+      const failure = { ...deathFailure(index, death), tree: await this.#guiltyView(job, index) };
+      parts.push(await this.#map(job, index, index + 1, [failure]));
       return;
     }
     // One group's function is guilty; the others get their rows.
@@ -107,6 +109,24 @@ export class ThreadMapper implements Mapper {
       documents: each[0]?.documents ?? 0,
       designs: each[0]?.designs ?? 0,
     });
+  }
+
+  /** The first view of the job's group whose function alone ends a thread at this document. */
+  async #guiltyView(job: ChunkJob, index: number): Promise<number | undefined> {
+    const [group] = job.groups;
+    const views = group?.config.maps.length ?? 0;
+    if (!group || views === 1) return undefined;
+    for (let tree = 0; tree < views; tree++) {
+      const config = singleView(group.config, tree);
+      const groups = [{ config, output: { kind: "memory" as const }, known: undefined }];
+      try {
+        await this.#map({ ...job, groups }, index, index + 1, []);
+      } catch (error) {
+        if (!(error instanceof ThreadDeath)) throw error;
+        return tree;
+      }
+    }
+    return undefined;
   }
 
   #map(

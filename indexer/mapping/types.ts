@@ -209,6 +209,8 @@ export type ThreadTask =
 /** A document that could not be mapped, by position in its chunk. */
 export interface DocumentFailure {
   readonly index: number;
+  /** The map function to blame, where that could be told. */
+  readonly tree?: number | undefined;
   readonly kind: string;
   readonly error: string;
   readonly reason: string;

@@ -273,6 +273,39 @@ describe("bombs", () => {
     }
   });
 
+  test.each(["threads", "processes"])(
+    "in one of several views name it, mapped in %s",
+    async (mapIn) => {
+      const source = join(root, `guilty-${mapIn}.ndjson`);
+      writeFileSync(
+        source,
+        '{"_id":"a","k":1}\n{"_id":"loop","k":2}\n{"_id":"m"}\n{"_id":"memory","k":3}\n{"_id":"z"}\n',
+      );
+      const views = {
+        first: { map: "function (doc) { emit(doc._id, 1); }" },
+        loops: { map: "function (doc) { while (doc.k === 2) ; emit(doc._id, 2); }" },
+        grows: {
+          map: "function (doc) { var a = []; while (doc.k === 3) a.push(new Array(1e5).fill(a)); emit(doc._id, 3); }",
+        },
+        last: { map: "function (doc) { emit(doc._id, 4); }" },
+      };
+      const guilty = join(root, "guilty.json");
+      writeFileSync(guilty, JSON.stringify({ _id: "_design/g", views }));
+      const dir = join(root, `guilty-${mapIn}`);
+      const result = await viewmill([
+        ...["build", dir, "--source", source, "--ddoc", guilty, "--quiet", "--map-in", mapIn],
+        ...LIMITS,
+      ]);
+      expect(result.exit).toBe(0);
+      const told = (await errorsOf(dir)).map(({ id, view, kind }) => [id, view, kind]);
+
+      expect(told.sort()).toEqual([
+        ["loop", "loops", "timeout"],
+        ["memory", "grows", "memory"],
+      ]);
+    },
+  );
+
   test("that abort the whole process: the supervisor starts it again, and the guilty document is found in a process of its own", async () => {
     const source = join(root, "abort.ndjson");
     // A table that cannot grow within the heap ends the process, though the limit was a thread's.

@@ -95,6 +95,34 @@ function allBut(...missing: number[]): string[] {
 }
 
 describe("a view server that does as it should", () => {
+  test("and is not ours says which document a function throws for; which view, its empty rows tell", async () => {
+    const source = join(root, "throws.ndjson");
+    writeFileSync(source, '{"_id":"a","k":1}\n{"_id":"b","k":2}\n{"_id":"c","k":3}\n');
+    const views = {
+      good: { map: "function (doc) { emit(doc._id); }" },
+      bad: { map: "function (doc) { if (doc.k === 2) throw new Error('bad'); emit(doc._id, 1); }" },
+      quiet: {
+        map: "function (doc) { if (doc.k === 3) throw new Error('quiet'); emit(doc.k, 3); }",
+      },
+      silent: { map: "function (doc) { if (doc.k < 3) emit(doc._id, 4); }" },
+    };
+    const file = join(root, "throws.json");
+    writeFileSync(file, JSON.stringify({ _id: "_design/t", views }));
+    const dir = join(root, "throws");
+    await viewmill([
+      ...["build", dir, "--source", source, "--ddoc", file, "--quiet"],
+      ...["--server", OURS, "--threads", "1"],
+    ]);
+    const { stdout } = await viewmill(["errors", dir, "--json"]);
+    const told = jsonLines(stdout) as unknown as { id: string; view: string | null }[];
+
+    // Two functions gave no rows for the last document, and one of them threw: nobody can say which.
+    expect(told.map(({ id, view }) => [id, view])).toEqual([
+      ["b", "bad"],
+      ["c", null],
+    ]);
+  });
+
   test("ours gives the same index as threads do", async () => {
     const { dir, result } = await build(OURS, {});
     expect(result).toMatchObject({ exit: 0, stderr: "" });
