@@ -118,34 +118,3 @@ test("it runs behind node's permission flag, with read access to the package fol
   expect(stdout).toBe("true\ntrue\n[[[2,1]]]\n");
   expect(exit).toBe(0);
 });
-
-test("functions that throw, log and allocate leave nothing behind: many documents in a small heap", async () => {
-  const functions = [
-    "function(d){ emit(d.n, null) }",
-    "function(d){ log(d); if (d.n % 3 === 0) throw new Error('no ' + d.n); emit(d.n, new Array(200).fill(d.n)) }",
-    "function(d){ d.x = 1; var a = []; for (var i = 0; i < 300; i++) a.push({ i: i }); emit(a.length, d.pad) }",
-  ];
-  const commands = ['["reset"]', ...functions.map((f) => JSON.stringify(["add_fun", f]))];
-  const documents = Number(process.env["TEST_SOAK_DOCUMENTS"] ?? 30_000);
-  const pad = "p".repeat(100);
-  const child = spawn(process.execPath, ["--max-old-space-size=40", MAIN], { env: {} });
-  let replies = 0;
-  let logs = 0;
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    replies += text.split("\n").length - 1;
-    logs += text.split('["log",').length - 1;
-  });
-  child.stdin.write(commands.join("\n") + "\n");
-  for (let n = 0; n < documents; n += 500) {
-    let block = "";
-    for (let i = n; i < n + 500; i++)
-      block += `["map_doc",{"_id":"d${i}","n":${i},"pad":"${pad}"}]\n`;
-    if (!child.stdin.write(block)) await once(child.stdin, "drain");
-  }
-  child.stdin.end();
-  const [code] = (await once(child, "close")) as [number];
-
-  expect(code).toBe(0);
-  expect(logs).toBe(documents + Math.ceil(documents / 3));
-  expect(replies - logs).toBe(documents + commands.length);
-});

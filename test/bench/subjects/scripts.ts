@@ -79,15 +79,15 @@ function scripted(
 
 export const pipelining = scripted(
   "Experiment: pipelining",
-  "200 000 documents through one child process with windows of 1, 10, 100, … unanswered commands: our own server, and a server that reads 4 KiB at a time and writes a line at a time. A window of 1 is the strict half-duplex of CouchDB's own client. Microseconds and context switches are per document; host is this side, server the child.",
+  "The same documents through one child process with windows of 1, 10 and 100 unanswered commands, and of 1 MiB of them: our own server, and a server that reads 4 KiB at a time and writes a line at a time. A window of 1 is the strict half-duplex of CouchDB's own client. Microseconds and context switches are per document; host is this side, server the child.",
   [
     {
       title: "viewmill-server",
-      args: ({ docs }) => ["protocol.js", Math.min(docs, 200_000), "own", 3],
+      args: ({ docs, rounds }) => ["protocol.js", docs, "own", rounds],
     },
     {
       title: "a half-duplex server",
-      args: ({ docs }) => ["protocol.js", Math.min(docs, 50_000), "half-duplex", 1],
+      args: ({ docs, rounds }) => ["protocol.js", docs, "half-duplex", rounds],
     },
   ],
 );
