@@ -155,6 +155,23 @@ export const attacks: readonly Attack[] = [
     "log(new Proxy({}, { get: function (t, k) { return 1; } })); sum(new Proxy([], { get: function () { return 1; } }));",
   ),
 
+  power(
+    "a getter that the host reads a method from",
+    "sum({ get reduce() { return function (f) { seize(f.constructor); return 0; }; } });",
+  ),
+  power(
+    "a getter on the prototype of what the host converts",
+    'log(Object.create({ get toString() { emit("ESCAPED", "the host asked"); return function () { return "x"; }; } }));',
+  ),
+  power(
+    "a toJSON that emits while rows are printed",
+    'emit({ toJSON: function () { emit("ESCAPED", 1); return 1; } }, 1);',
+  ),
+  power(
+    "a toJSON on the prototype of all objects that emits",
+    'Object.prototype.toJSON = function () { delete Object.prototype.toJSON; emit("ESCAPED", 1); return 1; }; emit({}, {});',
+  ),
+
   // Stack traces.
   power(
     "Error.prepareStackTrace sees the host's files",
@@ -191,6 +208,22 @@ export const attacks: readonly Attack[] = [
   power(
     "the constructor of generator functions",
     'try { var G = (function* () {}).constructor; if (G("yield 1")().next().value === 1) emit("ESCAPED", "G"); } catch (e) {}',
+  ),
+  power(
+    "the constructor of async functions",
+    "try { var A = (async function () {}).constructor; A(\"emit('ESCAPED', 1)\")(); } catch (e) {}",
+  ),
+  power(
+    "the prototype of async functions, over an async arrow",
+    "try { var A = Object.getPrototypeOf(async () => 1).constructor; A(\"emit('ESCAPED', 1)\")(); } catch (e) {}",
+  ),
+  power(
+    "the constructor of async generators",
+    "try { var G = (async function* () {}).constructor; G(\"emit('ESCAPED', 1); yield 1\")().next(); } catch (e) {}",
+  ),
+  power(
+    "the prototype of generators, over a method",
+    "try { var G = Object.getPrototypeOf({ *g() {} }.g).constructor; G(\"emit('ESCAPED', 1); yield 1\")().next(); } catch (e) {}",
   ),
   power("SharedArrayBuffer", 'if (typeof SharedArrayBuffer === "function") emit("ESCAPED", 1);'),
   power("Atomics", 'if (typeof Atomics === "object") emit("ESCAPED", 1);'),

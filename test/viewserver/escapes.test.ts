@@ -10,10 +10,10 @@ import { runProgram } from "./serving.js";
 
 const DOC = '{"_id":"x","tags":["a","b"],"o":{"p":1}}';
 
-async function naiveChild(source: string): Promise<number | string | null> {
+async function naiveChild(source: string, ...flags: string[]): Promise<number | string | null> {
   const child = spawn(
     process.execPath,
-    [path.join(import.meta.dirname, "naive.js"), "--attack", source],
+    [...flags, path.join(import.meta.dirname, "naive.js"), "--attack", source],
     { stdio: "ignore" },
   );
   return new Promise((resolve) => {
@@ -256,6 +256,24 @@ describe("what one function does to its globals", () => {
 });
 
 describe("bombs", () => {
+  test.each([
+    ["a string beyond V8's limit", 'var s = "x"; while (true) s += s;', 1],
+    ["JSON text that cannot be parsed", 'JSON.parse("[".repeat(1e6));', 1],
+    ["a cycle", "var o = {}; o.o = o; emit(o, 1);", 1],
+    [
+      "arrays that fill the heap",
+      "var a = []; while (true) a.push(new Array(1e5).fill(a.length));",
+      "SIGABRT",
+    ],
+    [
+      "a regular expression that backtracks for ever",
+      '/^(a+)+$/.test("a".repeat(60) + "b");',
+      "SIGKILL",
+    ],
+  ])("%s: naively kills or hangs the process", async (_name, body, end) => {
+    expect(await naiveChild(`function (doc) { ${body} }`, "--max-old-space-size=32")).toBe(end);
+  });
+
   const map = (body: string): string => {
     const session = new Session({ rowsMax: 1000, outputCharsMax: 100_000 });
     session.handle('["reset"]');

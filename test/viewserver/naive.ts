@@ -19,6 +19,8 @@ export function runNaively(source: string): unknown[] {
     console,
   };
   runInNewContext(`(${source}).call(this, doc)`, sandbox);
+  // A host prints what it got.
+  JSON.stringify(emitted);
   return emitted;
 }
 
