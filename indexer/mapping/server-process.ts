@@ -153,15 +153,18 @@ export class ServerProcess {
 
   /** An idle server must not keep its host from ending; while it owes an answer, the client's deadline does. */
   #letGo(): void {
-    this.#child.unref();
-    const { stdin, stdout, stderr } = this.#child;
-    for (const stream of [stdin, stdout, stderr]) (stream as Partial<Socket>).unref?.();
+    for (const handle of this.#handles()) handle.unref?.();
   }
 
-  /** Waits until the process is gone. */
+  /** Waits until the process is gone, or is known never to have started. */
   async #gone(): Promise<void> {
-    this.#child.ref();
+    for (const handle of this.#handles()) handle.ref?.();
     await this.#child;
+  }
+
+  #handles(): readonly Partial<Pick<Socket, "ref" | "unref">>[] {
+    const { stdin, stdout, stderr } = this.#child;
+    return [this.#child as object, stdin, stdout, stderr];
   }
 
   /** True when the process was killed for its size. */
