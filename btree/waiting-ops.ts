@@ -127,7 +127,9 @@ export class WaitingOps {
     for (; first < this.#batches.length && (this.#batches[first] as number) < to; first++) {
       const start = this.#batches[first] as number;
       const end = Math.min(this.#batches[first + 1] ?? this.#length, to);
-      runs.push(Uint32Array.from({ length: end - start }, (_, i) => start + i));
+      const run = new Uint32Array(end - start);
+      for (let i = 0; i < run.length; i++) run[i] = start + i;
+      runs.push(run);
     }
     while (runs.length > 1) {
       let kept = 0;
