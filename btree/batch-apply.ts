@@ -19,7 +19,7 @@ export interface ApplyContext {
   readonly log: RecordLog;
   readonly format: TreeFormat;
   readonly reducers: (tree: string) => Reducer;
-  readonly limits: LogLimits | undefined;
+  readonly limits: (tree: string) => LogLimits | undefined;
 }
 
 type Trees = Map<string, TreeState>;
@@ -67,13 +67,14 @@ export async function applyWaiting(
 }
 
 function mayWait(
-  { limits, reducers }: ApplyContext,
+  context: ApplyContext,
   name: string,
   waiting: Waiting | undefined,
   ops: readonly TreeOp[],
 ): boolean {
+  const limits = context.limits(name);
   if (limits === undefined) return false;
-  const reducer = reducers(name);
+  const reducer = context.reducers(name);
   if (reducer.reduce !== undefined && reducer.synchronous !== true) return false;
   if (waiting && waiting.tree.memoryBytes > MEMORY_NODES_BYTES_MAX) return false;
   return (

@@ -28,11 +28,11 @@ export interface StoreOptions {
    */
   readonly oneSyncBytesMax?: number;
   /**
-   * Lets small batches wait in the file: each is one record, and looks at no node; when too many wait, they are applied to the tree in
+   * Lets small batches wait in the file, for all trees or as the function says of each: each is one record, and looks at no node; when too many wait, they are applied to the tree in
    * one go. Lookups and scans see them at once. For writers.
    * @defaultValue none wait
    */
-  readonly log?: LogLimits | undefined;
+  readonly log?: LogLimits | ((tree: string) => LogLimits | undefined) | undefined;
 }
 
 /** How much of a tree may wait. Opening reads it, memory holds it, and who asks for counts or reductions makes up to a leaf for each. */
@@ -103,16 +103,22 @@ const LOG_BYTES_LIMIT = 256 * 1024 * 1024;
 const LOG_ENTRIES_LIMIT = 2 ** 24;
 
 /** @throws RangeError when a limit is out of bounds */
-export function logLimits({ log }: StoreOptions): LogLimits | undefined {
-  if (log === undefined) return undefined;
+export function logLimits({ log }: StoreOptions): (tree: string) => LogLimits | undefined {
+  if (log === undefined) return () => undefined;
+  if (typeof log === "function") return (tree) => checkedLimits(log(tree));
+  const limits = checkedLimits(log);
+  return () => limits;
+}
+
+function checkedLimits(limits: LogLimits | undefined): LogLimits | undefined {
   for (const [name, value, max] of [
-    ["entriesMax", log.entriesMax, LOG_ENTRIES_LIMIT],
-    ["bytesMax", log.bytesMax, LOG_BYTES_LIMIT],
+    ["entriesMax", limits?.entriesMax ?? 0, LOG_ENTRIES_LIMIT],
+    ["bytesMax", limits?.bytesMax ?? 0, LOG_BYTES_LIMIT],
   ] as const) {
     if (!Number.isInteger(value) || value < 0 || value > max)
       throw new RangeError(`log.${name} must be an integer from 0 to ${max}, not ${value}`);
   }
-  return log;
+  return limits;
 }
 
 /** @throws RangeError when the option is out of bounds */

@@ -10,7 +10,7 @@ import { IndexerError } from "../errors.js";
 import type { GroupConfig, ReduceLimits } from "../mapping/types.js";
 import type { JsReduceRunner, ViewReducer } from "../reducers/index.js";
 import { treeLabel, type ViewGroupSpec } from "./design-document.js";
-import { ERRORS_TREE, groupReducers, IDS_TREE } from "./group-reducers.js";
+import { ERRORS_TREE, groupLog, groupReducers, IDS_TREE } from "./group-reducers.js";
 import { indexFileName } from "./manifest.js";
 
 /** Kept in the index file with every commit. */
@@ -150,7 +150,8 @@ export class GroupIndex {
     const path = join(options.dir, indexFileName(spec.signature, options.generation));
     let store: Store | undefined;
     try {
-      if (existsSync(path)) store = await Store.open(path, { mode: options.mode, reducers, cache });
+      if (existsSync(path))
+        store = await Store.open(path, { mode: options.mode, reducers, cache, log: groupLog });
     } catch (error) {
       const unmade = options.unrecorded && (error as { code?: string }).code === "BTREE_NO_HEADER";
       const lost = isCutOff(path, error);
@@ -162,7 +163,12 @@ export class GroupIndex {
       rmSync(path);
     }
     if (store === undefined && options.mode === "write")
-      store = await Store.create(path, { state: encodeState(emptyState(spec)), reducers, cache });
+      store = await Store.create(path, {
+        state: encodeState(emptyState(spec)),
+        reducers,
+        cache,
+        log: groupLog,
+      });
     if (store === undefined)
       throw new IndexerError("INDEXER_NO_INDEX", `${path} does not exist: build the index first`, {
         file: path,

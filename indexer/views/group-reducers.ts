@@ -1,7 +1,7 @@
 // The reducer of each tree of an index file, by tree name: id and error trees count entries, view trees count rows and keep the
 // reductions of their views.
 
-import type { Reducer } from "../../btree/index.js";
+import type { LogLimits, Reducer } from "../../btree/index.js";
 import { createViewReducer, type JsReduceRunner, type ViewReducer } from "../reducers/index.js";
 import { afterPartition } from "./partitions.js";
 import { rowCount } from "./row-value.js";
@@ -59,3 +59,13 @@ export const groupReducers = {
   countsOnly,
   viewReducer,
 };
+
+const ID_LOG: LogLimits = { entriesMax: 50_000, bytesMax: 8 * 2 ** 20 };
+
+/**
+ * How much of a group's tree may wait in its log. Ids are only ever looked up: ten thousand random ones would rewrite more than half of
+ * the leaves of a million. Of rows somebody wants counts and reductions soon.
+ */
+export function groupLog(tree: string): LogLimits | undefined {
+  return tree === IDS_TREE ? ID_LOG : undefined;
+}
