@@ -96,6 +96,7 @@ export async function updateByWindows(
   await window.flush(
     context.statesAt(groups, ended ? (finalSeq ?? seqOf(lastSeq)) : seqOf(lastSeq)),
   );
+  if (fresh) await window.settle();
   await window.finish();
   if (stopped) throw stopped.error;
   run.signal?.throwIfAborted();

@@ -116,6 +116,16 @@ export class Window {
     await this.flush([group.state]);
   }
 
+  /** Puts what waits in the files' logs into their trees: a first build ends as a whole. */
+  async settle(): Promise<void> {
+    for (const group of this.#groups)
+      await group.writing(async () => {
+        await group.store.settle();
+        await group.store.commit({ sync: false });
+      });
+    this.#dirty = true;
+  }
+
   /** The update has ended: what was applied is made durable. */
   async finish(): Promise<void> {
     if (!this.#dirty) return;

@@ -66,6 +66,14 @@ async function built(designs: object[], documents = 2000): Promise<string> {
   writeFileSync(log, lines(documents / 4, documents, 1));
   await index.update();
   await index.close();
+  // Tests damage and count nodes: none of the ids is to wait in the log.
+  const store = await Store.open(fileOf(place), {
+    mode: "write",
+    reducers: groupReducers.countsOnly,
+  });
+  await store.settle();
+  await store.commit({ sync: false });
+  await store.close();
   return place;
 }
 

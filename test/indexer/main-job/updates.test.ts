@@ -176,6 +176,29 @@ describe("strict mode", () => {
   });
 });
 
+test("an update of a few documents among many writes little, and nothing is lost by it", async () => {
+  const ids = Array.from({ length: 5000 }, (_, i) => `doc-${(i * 7919) % 5000}`);
+  put(...ids.map((_id) => ({ _id, a: 1 })));
+  const index = await open({ designDocuments: [design("doc.a")] });
+  await index.update();
+  const sizeOf = async (): Promise<number> => (await index.info()).groups[0]?.sizes.file ?? 0;
+  const before = await sizeOf();
+
+  const changed = ids.filter((_, i) => i % 50 === 0);
+  put(...changed.map((_id) => ({ _id, a: 1, unseen: true })));
+  put({ _id: ids[1] ?? "", _deleted: true }, { _id: "new", a: 2 });
+  await index.update();
+
+  // Each document's leaf alone would be 4 KiB.
+  expect((await sizeOf()) - before).toBeLessThan(changed.length * 400);
+  expect((await index.info()).groups[0]?.documents).toBe(ids.length);
+  put({ _id: ids[0] ?? "", a: 3 }, { _id: "new", _deleted: true });
+  expect((await keys(index, true)).slice(-2)).toEqual([1, 3]);
+  expect((await index.info()).groups[0]?.documents).toBe(ids.length - 1);
+  for (const { faults } of await index.verify()) expect(faults).toEqual([]);
+  await index.close();
+});
+
 describe("a build that fails takes nothing away", () => {
   const BROKEN = "this is no row\n";
 
