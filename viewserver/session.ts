@@ -132,6 +132,17 @@ export class Session {
     return reply;
   }
 
+  /**
+   * Like {@link mapDocument} for several at once, at half the cost: takes the JSON text of a list of documents and answers their replies,
+   * one a line. When a document left logs, its reply is the last one: take them, and hand in the rest anew.
+   * Undefined when nothing can be told of single documents: hand them in one by one.
+   */
+  mapDocuments(docsText: string): string | undefined {
+    this.#check();
+    const reply = this.#guard(() => this.#core.mapTexts(docsText), "");
+    return reply === "" ? undefined : reply;
+  }
+
   /** After a `["fatal", …]` throw: a process would end here. Cleared by reading. */
   takeFatal(): boolean {
     return this.#core.takeFatal();

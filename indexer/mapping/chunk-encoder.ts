@@ -12,6 +12,8 @@ import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
 import { BaseComparison } from "./base-comparison.js";
 import { combineRows } from "./combine-rows.js";
 import type { KnownDocuments } from "./known-filter.js";
+import { copy, writeWord } from "./put-bytes.js";
+import { errorReply, lineEnd, utf8 } from "./reply-text.js";
 import type {
   DocumentFailure,
   EntrySet,
@@ -22,6 +24,7 @@ import type {
   ViewFailure,
 } from "./types.js";
 
+const LF = 0x0a;
 const COMMA = 0x2c;
 const QUOTE = 0x22;
 const OPEN = 0x5b;
@@ -56,6 +59,9 @@ export class ChunkEncoder {
   readonly #views: readonly EntryBatch[];
   readonly #keys: readonly KeyEncoder[];
   readonly #scanner = new JsonScanner();
+  /** How far each view's batch went before the document that is added. */
+  readonly #usedBefore: number[] = [];
+  readonly #lengthBefore: number[] = [];
   readonly #rowTree: number[] = [];
   readonly #rowStart: number[] = [];
   readonly #rowEnd: number[] = [];
@@ -135,7 +141,7 @@ export class ChunkEncoder {
   }
 
   /**
-   * Adds the rows of one reply, bytes [start, end) of `src` without the LF.
+   * Adds the rows of the reply that begins at `start` and ends before an LF or the end of `src`. Returns where it ends.
    *
    * A reply that is not what PROTOCOL §3 says makes no row of any view: it is the document's failure.
    *
@@ -145,33 +151,36 @@ export class ChunkEncoder {
     doc: DocumentRef,
     src: Uint8Array,
     start: number,
-    end: number,
     failures: readonly ViewFailure[],
-  ): void {
+  ): number {
     if (src[start] === OPEN && src[start + 1] === QUOTE) {
+      const end = lineEnd(src, start);
       this.addFailure(doc, errorReply(src, start, end));
-      return;
+      return end;
     }
     this.#rowCount = 0;
     this.#prefixEnd = this.#config.partitioned
       ? partitionEnd(doc.ids, doc.idStart, doc.idEnd)
       : doc.idStart;
-    const marks = this.#views.map((batch) => [batch.used, batch.length] as const);
+    const views = this.#views;
+    for (let i = 0; i < views.length; i++) {
+      const batch = views[i] as EntryBatch;
+      this.#usedBefore[i] = batch.used;
+      this.#lengthBefore[i] = batch.length;
+    }
+    let end: number;
     try {
-      this.#scanReply(doc, src, start, end);
+      end = this.#scanReply(doc, src, start);
     } catch (error) {
       if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
       // Blanks or long escapes of a foreign server: rewrite once and scan again.
-      const rewind = (): void => {
-        for (const [i, [used, length]] of marks.entries()) this.#rewind(i, used, length);
-        this.#rowCount = 0;
-      };
-      rewind();
+      this.#rewind();
+      end = lineEnd(src, start);
       const reason = this.#scanRewritten(doc, src, start, end);
       if (reason !== undefined) {
-        rewind();
+        this.#rewind();
         this.addFailure(doc, { index: -1, kind: "output", error: "view_server_protocol", reason });
-        return;
+        return end;
       }
     }
     for (const failure of failures) this.#addError(doc, failure.tree, failure);
@@ -179,6 +188,7 @@ export class ChunkEncoder {
     this.#mapped++;
     this.#rows += this.#rowCount;
     this.#addId(doc, failures.length > 0 ? ID_ERRORS : 0);
+    return end;
   }
 
   /** Hands over what was added, and clears: as it is, for `memory`; sorted and appended to the run file, for `run`. */
@@ -237,9 +247,11 @@ export class ChunkEncoder {
     this.#comparison = undefined;
   }
 
-  #rewind(view: number, used: number, length: number): void {
-    const batch = this.#views[view] as EntryBatch;
-    batch.truncate(length, used);
+  /** Takes back the rows of the document that is added. */
+  #rewind(): void {
+    for (const [i, batch] of this.#views.entries())
+      batch.truncate(this.#lengthBefore[i] as number, this.#usedBefore[i] as number);
+    this.#rowCount = 0;
   }
 
   /** What is wrong with the reply; undefined when its rows were added. */
@@ -252,7 +264,7 @@ export class ChunkEncoder {
     const text = Buffer.from(src.buffer, src.byteOffset + start, end - start).toString("utf8");
     try {
       const bytes = Buffer.from(canonicalJson(text));
-      this.#scanReply(doc, bytes, 0, bytes.length);
+      this.#scanReply(doc, bytes, 0);
       return undefined;
     } catch (error) {
       if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
@@ -260,7 +272,8 @@ export class ChunkEncoder {
     }
   }
 
-  #scanReply(doc: DocumentRef, src: Uint8Array, start: number, end: number): void {
+  /** Returns where the reply ends. */
+  #scanReply(doc: DocumentRef, src: Uint8Array, start: number): number {
     const trees = this.#views.length;
     let pos = start;
     if (src[pos++] !== OPEN) throw new MalformedReply();
@@ -278,7 +291,8 @@ export class ChunkEncoder {
         if (next !== COMMA) throw new MalformedReply();
       }
     }
-    if (src[pos++] !== CLOSE || pos !== end) throw new MalformedReply();
+    if (src[pos++] !== CLOSE || (pos < src.length && src[pos] !== LF)) throw new MalformedReply();
+    return pos;
   }
 
   /** One `[key,value]`; returns the position after it. */
@@ -419,50 +433,4 @@ export class ChunkEncoder {
 
 function idText(doc: DocumentRef): string {
   return utf8(doc.ids, doc.idStart, doc.idEnd);
-}
-
-function utf8(bytes: Uint8Array, start: number, end: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString("utf8");
-}
-
-/** Short runs by a loop: a call into the engine's copy costs more than a dozen bytes. */
-function copy(dst: Uint8Array, pos: number, src: Uint8Array, from: number, to: number): number {
-  if (to - from > 64) {
-    dst.set(src.subarray(from, to), pos);
-    return pos + to - from;
-  }
-  while (from < to) dst[pos++] = src[from++] as number;
-  return pos;
-}
-
-function writeWord(dst: Uint8Array, pos: number, word: number): number {
-  dst[pos] = word & 0xff;
-  dst[pos + 1] = (word >>> 8) & 0xff;
-  dst[pos + 2] = (word >>> 16) & 0xff;
-  dst[pos + 3] = word >>> 24;
-  return pos + 4;
-}
-
-/** `["error", id, reason]` or `["fatal", …]` in place of rows: the whole document failed (PROTOCOL §14). */
-function errorReply(src: Uint8Array, start: number, end: number): DocumentFailure {
-  const text = utf8(src, start, end);
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    parsed = undefined;
-  }
-  const parts = Array.isArray(parsed) ? (parsed as unknown[]) : [];
-  const [, error, reason] = parts;
-  return {
-    index: -1,
-    kind: "error_reply",
-    error: typeof error === "string" ? error : "unknown_error",
-    reason:
-      typeof reason === "string"
-        ? reason
-        : reason === undefined
-          ? text.slice(0, 200)
-          : JSON.stringify(reason),
-  };
 }

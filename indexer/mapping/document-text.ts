@@ -6,6 +6,14 @@ import type { Slices } from "../sources/index.js";
 /** Cutting down is given up when more than this share of the bytes is wanted anyway. */
 const WANTED_SHARE_MAX = 0.6;
 const SAMPLE_DOCUMENTS = 64;
+/** Shorter pieces are copied byte by byte. */
+const LONG_PIECE = 64;
+
+const COMMA = 0x2c;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
 
 export class DocumentText {
   readonly #slices: Slices;
@@ -19,6 +27,11 @@ export class DocumentText {
   #sampled = 0;
   #bytes = 0;
   #wanted = 0;
+  /** Documents gathered so far: a JSON list without its end. */
+  #list = Buffer.allocUnsafe(8 * 1024);
+  #listed = 0;
+  /** All bytes of it, or-ed. */
+  #listHigh = 0;
 
   /** @param members - names of the members that the functions can see; undefined for whole documents. */
   constructor(slices: Slices, members: ReadonlySet<string> | undefined) {
@@ -56,15 +69,67 @@ export class DocumentText {
     return `${text}}`;
   }
 
-  /** The document as it is. */
-  whole(i: number): string {
-    return this.#slice(this.#slices.docStart[i] as number, this.#slices.docEnd[i] as number);
+  /** Whether documents are cut down: only these can be gathered, because cutting proves that they are JSON. */
+  get gathers(): boolean {
+    return this.#projector !== undefined;
+  }
+
+  /** Gathers a document, as the functions are to see it, for {@link takeList}. False when it has to go by itself. */
+  gather(i: number): boolean {
+    const from = this.#slices.docStart[i] as number;
+    const to = this.#slices.docEnd[i] as number;
+    const projector = this.#projector;
+    if (!projector?.project(this.#docs, from, to)) return false;
+    if (this.#sampled < SAMPLE_DOCUMENTS) this.#sample(projector, to - from);
+    let p = this.#listed;
+    // The pieces and what joins them are not longer than the document.
+    if (p + to - from + 2 > this.#list.length) this.#growList(to - from + 2);
+    const list = this.#list;
+    const docs = this.#docs;
+    let high = this.#listHigh;
+    list[p] = p === 0 ? OPEN_BRACKET : COMMA;
+    list[p + 1] = OPEN_BRACE;
+    p += 2;
+    const { count } = projector;
+    for (let k = 0; k < count; k++) {
+      if (k > 0) list[p++] = COMMA;
+      let at = projector.from[k] as number;
+      const end = projector.to[k] as number;
+      if (end - at > LONG_PIECE) {
+        if (!this.#isAscii(this.#shift + at, this.#shift + end)) high |= 0x80;
+        p += docs.copy(list, p, at, end);
+      } else
+        while (at < end) {
+          const byte = docs[at++] as number;
+          high |= byte;
+          list[p++] = byte;
+        }
+    }
+    list[p++] = CLOSE_BRACE;
+    this.#listed = p;
+    this.#listHigh = high;
+    return true;
+  }
+
+  /** JSON text of the list of documents gathered since the last call. */
+  takeList(): string {
+    this.#list[this.#listed++] = CLOSE_BRACKET;
+    const text = this.#list.toString(this.#listHigh < 0x80 ? "latin1" : "utf8", 0, this.#listed);
+    this.#listed = 0;
+    this.#listHigh = 0;
+    return text;
   }
 
   #slice(from: number, to: number): string {
     return this.#isAscii(this.#shift + from, this.#shift + to)
       ? this.#block.slice(from - this.#base, to - this.#base)
       : this.#docs.toString("utf8", from, to);
+  }
+
+  #growList(more: number): void {
+    const larger = Buffer.allocUnsafe((this.#listed + more) * 2);
+    larger.set(this.#list.subarray(0, this.#listed));
+    this.#list = larger;
   }
 
   #sample(projector: Projector, length: number): void {

@@ -3,13 +3,14 @@
 
 import { appendSegment, EntryBatch, RunFile } from "../../btree/index.js";
 import { mapDocLines } from "../../protocol/index.js";
-import { visibleMembers, type LogLine, type Session } from "../../viewserver/index.js";
+import { visibleMembers } from "../../viewserver/index.js";
 import { IndexerError } from "../errors.js";
 import { SLICE_DELETED, SLICE_DESIGN, type Slices } from "../sources/index.js";
 import { refusedId } from "../views/partitions.js";
 import { writeVarint } from "../views/row-value.js";
-import { ChunkEncoder, type DocumentRef } from "./chunk-encoder.js";
-import { DocumentText, projectedLines } from "./document-text.js";
+import { ChunkEncoder } from "./chunk-encoder.js";
+import { ChunkMapping, COMPILING, emptyRef, NO_FAILURES } from "./chunk-mapping.js";
+import { projectedLines } from "./document-text.js";
 import { knownDocuments, type KnownDocuments } from "./known-filter.js";
 import { LineReader } from "./line-input.js";
 import { mapSession } from "./session-cache.js";
@@ -19,7 +20,6 @@ import {
   REFUSED,
   SKIP,
   UNCHANGED,
-  type DocumentFailure,
   type DocumentSelection,
   type EncodeTask,
   type GroupConfig,
@@ -35,10 +35,6 @@ import {
   type SyntaxTask,
   type ViewFailure,
 } from "./types.js";
-
-/** Documents whose replies are joined before they are scanned: enough to make the per-call costs vanish. */
-const BLOCK_DOCUMENTS = 512;
-const BLOCK_BYTES = 1 << 18;
 
 /** An engine's message quotes the text: only its beginning is of use. */
 const REASON_MAX = 100;
@@ -89,18 +85,6 @@ function isRefused({ ids, idStart, idEnd }: Slices, i: number): boolean {
   return refusedId(ids, idStart[i] as number, idEnd[i] as number) !== undefined;
 }
 
-function emptyRef(): DocumentRef {
-  return {
-    ids: new Uint8Array(0),
-    idStart: 0,
-    idEnd: 0,
-    versionLow: 0,
-    versionHigh: 0,
-    ordinal: 0,
-    before: undefined,
-  };
-}
-
 export async function runMapTask(task: MapTask): Promise<MapResult> {
   const groups: GroupSegments[] = [];
   // Waiting happens before slicing the same buffers again, so groups go one after the other over one reading.
@@ -113,166 +97,18 @@ export async function runMapTask(task: MapTask): Promise<MapResult> {
     const known = job.known && (await knownDocuments(job.known.path, slices));
     try {
       const verdicts = judge(slices, job, task.select, known);
-      const mapping = new ChunkMapping(task, job, session, slices, known);
+      const encoder = encoderFor(job.config);
+      if (job.known && known) encoder.compareWith(known, job.known.rows);
+      const mapping = new ChunkMapping(task, encoder, session, slices, known, (i) =>
+        notJson(task.input, slices, i),
+      );
       mapping.run(verdicts);
-      groups.push(mapping.encoder.finish(job.output, task.ordinalBase));
+      groups.push(encoder.finish(job.output, task.ordinalBase));
     } finally {
       known?.release();
     }
   }
   return { groups, documents: slices.count, designs: designsOf(slices) };
-}
-
-/** Maps one chunk for one group, block by block. */
-class ChunkMapping {
-  readonly encoder: ChunkEncoder;
-  readonly #task: MapTask;
-  readonly #session: Session;
-  readonly #slices: Slices;
-  readonly #text: DocumentText;
-  readonly #beats: Int32Array;
-  readonly #known: KnownDocuments | undefined;
-  readonly #ref = emptyRef();
-  readonly #replies: string[] = [];
-  readonly #positions: number[] = [];
-  readonly #logs = new Map<number, readonly LogLine[]>();
-
-  constructor(
-    task: MapTask,
-    job: GroupJob,
-    session: Session,
-    slices: Slices,
-    known: KnownDocuments | undefined,
-  ) {
-    this.#task = task;
-    this.#session = session;
-    this.#slices = slices;
-    this.#text = new DocumentText(slices, session.membersRead);
-    this.#beats = new Int32Array(task.heartbeat);
-    this.encoder = encoderFor(job.config);
-    this.#known = known;
-    if (known) this.encoder.compareWith(known, job.known?.rows ?? false);
-  }
-
-  run(verdicts: Uint8Array): void {
-    const slices = this.#slices;
-    const failures = new Map(this.#task.failures.map((failure) => [failure.index, failure]));
-    for (let i = 0; i < slices.count;) {
-      const blockEnd = this.#blockEnd(i);
-      this.#mapBlock(verdicts, i, blockEnd, failures);
-      this.#encodeBlock();
-      i = blockEnd;
-    }
-    this.#beats[this.#task.slot] = 0;
-  }
-
-  #refAt(i: number): void {
-    const ref = this.#ref;
-    const slices = this.#slices;
-    ref.ids = slices.ids;
-    ref.idStart = slices.idStart[i] as number;
-    ref.idEnd = slices.idEnd[i] as number;
-    ref.versionLow = slices.hashLow[i] as number;
-    ref.versionHigh = slices.hashHigh[i] as number;
-    ref.ordinal = this.#task.ordinalBase + i;
-    ref.before = this.#known?.entries[i];
-  }
-
-  #blockEnd(start: number): number {
-    const slices = this.#slices;
-    const from = slices.docStart[start] as number;
-    let end = start + 1;
-    while (
-      end < slices.count &&
-      end - start < BLOCK_DOCUMENTS &&
-      (slices.docEnd[end] as number) - from < BLOCK_BYTES
-    )
-      end++;
-    return end;
-  }
-
-  #mapBlock(
-    verdicts: Uint8Array,
-    start: number,
-    end: number,
-    failures: ReadonlyMap<number, DocumentFailure>,
-  ): void {
-    const slices = this.#slices;
-    const session = this.#session;
-    const beats = this.#beats;
-    const slot = this.#task.slot;
-    const text = this.#text;
-    text.enter(start, end);
-    for (let i = start; i < end; i++) {
-      const verdict = verdicts[i];
-      if (verdict === SKIP) continue;
-      const failure = verdict === MAP && failures.size > 0 ? failures.get(i) : undefined;
-      if (verdict !== MAP || failure) {
-        this.#refAt(i);
-        if (failure) this.encoder.addFailure(this.#ref, failure);
-        else if (verdict === DELETED) this.encoder.addDeleted(this.#ref);
-        else if (verdict === REFUSED) this.encoder.addRefused(this.#ref);
-        else this.encoder.addUnchanged(this.#ref);
-        continue;
-      }
-      beats[slot] = i + 1;
-      const doc = text.get(i);
-      try {
-        this.#replies.push(session.mapDocument(doc));
-      } catch (cause) {
-        throw (
-          (isViewServerError(cause) ? notJson(this.#task.input, slices, i) : undefined) ?? cause
-        );
-      }
-      this.#positions.push(i);
-      if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
-    }
-    beats[slot] = 0;
-  }
-
-  #encodeBlock(): void {
-    if (this.#replies.length === 0) return;
-    const joined = Buffer.from(this.#replies.join("\n"));
-    let start = 0;
-    for (const i of this.#positions) {
-      let end = joined.indexOf(0x0a, start);
-      if (end < 0) end = joined.length;
-      const ref = this.#ref;
-      this.#refAt(i);
-      const logs = this.#logs.get(i);
-      const failures = logs === undefined ? NO_FAILURES : this.#takeLogs(logs);
-      this.encoder.addMapped(ref, joined, start, end, failures);
-      start = end + 1;
-    }
-    this.#replies.length = 0;
-    this.#positions.length = 0;
-    this.#logs.clear();
-  }
-
-  #takeLogs(logs: readonly LogLine[]): readonly ViewFailure[] {
-    const failures: ViewFailure[] = [];
-    for (const log of logs) {
-      if (log.kind === "exception")
-        failures.push({
-          tree: log.fn,
-          kind: "exception",
-          error: log.name,
-          reason: log.message,
-          stack: log.stack,
-        });
-      else this.encoder.addLog(this.#ref, log.text);
-    }
-    return failures;
-  }
-}
-
-/** The beat while functions are compiled: what they do then is no document's fault. */
-export const COMPILING = -1;
-
-const NO_FAILURES: readonly ViewFailure[] = [];
-
-function isViewServerError(error: unknown): boolean {
-  return (error as { code?: unknown }).code === "VIEWSERVER_NOT_JSON";
 }
 
 /** The error for a line whose document is not JSON: the source is at fault. Undefined when it is JSON. */
@@ -390,14 +226,12 @@ export function runEncodeTask(task: EncodeTask): GroupSegments {
         encoder.addFailure(ref, failure);
         continue;
       }
-      const end = bytes.indexOf(0x0a, start);
-      if (end < 0)
+      if (start >= bytes.length)
         throw new IndexerError(
           "INDEXER_SERVER_PROTOCOL",
           "the view server gave fewer replies than commands",
         );
-      encoder.addMapped(ref, bytes, start, end, viewFailures.get(i) ?? NO_FAILURES);
-      start = end + 1;
+      start = encoder.addMapped(ref, bytes, start, viewFailures.get(i) ?? NO_FAILURES) + 1;
     }
   }
   return encoder.finish(task.group.output, ordinalBase);

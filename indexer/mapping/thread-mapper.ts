@@ -1,5 +1,6 @@
-// Maps chunks in threads. The heartbeat names the document at which a thread died; that document is run once more, alone, in a fresh
-// thread, and is guilty only if it fails there too. The documents before it are run once more, those after it for the first time.
+// Maps chunks in threads. The heartbeat names the batch at which a thread died. Its documents are run one by one then, and the heartbeat
+// names the one at which that thread dies; that document is run once more, alone, in a fresh thread, and is guilty only if it fails
+// there too. The documents before it are run again, those after it for the first time.
 
 import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
@@ -8,6 +9,7 @@ import { singleView } from "./single-view.js";
 import { ThreadDeath, type ThreadPool } from "./thread-pool.js";
 import {
   ALL_DOCUMENTS,
+  BATCH_DOCUMENTS_MAX,
   type DocumentFailure,
   type GroupConfig,
   type FunctionLimits,
@@ -41,7 +43,7 @@ export class ThreadMapper implements Mapper {
   async mapChunk(job: ChunkJob): Promise<ChunkResult> {
     const parts: MapResult[] = [];
     const { from, to } = job.select ?? ALL_DOCUMENTS;
-    await this.#range(job, from, to, parts, []);
+    await this.#range(job, from, to, parts, false);
     return {
       groups: job.groups.map((_, g) => parts.flatMap((part) => part.groups[g] ?? [])),
       documents: parts[0]?.documents ?? 0,
@@ -63,10 +65,10 @@ export class ThreadMapper implements Mapper {
     from: number,
     to: number,
     parts: MapResult[],
-    failures: readonly DocumentFailure[],
+    apart: boolean,
   ): Promise<void> {
     try {
-      parts.push(await this.#map(job, from, to, failures));
+      parts.push(await this.#map(job, from, to, apart, []));
       return;
     } catch (error) {
       if (!(error instanceof ThreadDeath)) throw error;
@@ -80,16 +82,18 @@ export class ThreadMapper implements Mapper {
       const suspect = error.beat - 1;
       // Died outside user code, or on a document that is already set aside: not something a document can be blamed for.
       if (suspect < from) throw error;
-      if (suspect > from) await this.#range(job, from, suspect, parts, []);
-      await this.#alone(job, suspect, parts);
-      if (suspect + 1 < to) await this.#range(job, suspect + 1, to, parts, []);
+      if (suspect > from) await this.#range(job, from, suspect, parts, apart);
+      const end = apart ? suspect + 1 : Math.min(to, suspect + BATCH_DOCUMENTS_MAX);
+      if (apart) await this.#alone(job, suspect, parts);
+      else await this.#range(job, suspect, end, parts, true);
+      if (end < to) await this.#range(job, end, to, parts, apart);
     }
   }
 
   async #alone(job: ChunkJob, index: number, parts: MapResult[]): Promise<void> {
     let death: ThreadDeath;
     try {
-      parts.push(await this.#map(job, index, index + 1, []));
+      parts.push(await this.#map(job, index, index + 1, true, []));
       return;
     } catch (error) {
       if (!(error instanceof ThreadDeath)) throw error;
@@ -98,7 +102,7 @@ export class ThreadMapper implements Mapper {
     const { groups } = job;
     if (groups.length === 1) {
       const failure = { ...deathFailure(index, death), tree: await this.#guiltyView(job, index) };
-      parts.push(await this.#map(job, index, index + 1, [failure]));
+      parts.push(await this.#map(job, index, index + 1, true, [failure]));
       return;
     }
     // One group's function is guilty; the others get their rows.
@@ -120,7 +124,7 @@ export class ThreadMapper implements Mapper {
       const config = singleView(group.config, tree);
       const groups = [{ config, output: { kind: "memory" as const }, known: undefined }];
       try {
-        await this.#map({ ...job, groups }, index, index + 1, []);
+        await this.#map({ ...job, groups }, index, index + 1, true, []);
       } catch (error) {
         if (!(error instanceof ThreadDeath)) throw error;
         return tree;
@@ -133,6 +137,7 @@ export class ThreadMapper implements Mapper {
     job: ChunkJob,
     from: number,
     to: number,
+    apart: boolean,
     failures: readonly DocumentFailure[],
   ): Promise<MapResult> {
     const { input, groups, ordinalBase, signal } = job;
@@ -148,6 +153,7 @@ export class ThreadMapper implements Mapper {
         input,
         groups: named,
         select: { from, to },
+        apart,
         failures,
         ordinalBase,
         mapLimits: this.#limits,

@@ -1,5 +1,5 @@
-// Mapping threads (piscina) under a watchdog. User code may loop or eat memory: each task that runs it beats a word in shared
-// memory once per document; a beat that stands still for too long, or a process that grows too big, ends the thread. No timer
+// Mapping threads (piscina) under a watchdog. User code may loop or eat memory: each task that runs it beats a word in shared memory once
+// per document or small batch of them; a beat that stands still for too long, or a process that grows too big, ends the thread. No timer
 // is armed per document.
 
 import { availableParallelism } from "node:os";

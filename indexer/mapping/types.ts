@@ -90,6 +90,11 @@ export interface MapTask {
   readonly input: LineInput;
   readonly groups: readonly GroupJob[];
   readonly select: DocumentSelection;
+  /**
+   * Hand in the documents one by one, so that a beat names the very document at hand. Otherwise it names the first of a batch, which is
+   * one of at most BATCH_DOCUMENTS_MAX positions from there.
+   */
+  readonly apart: boolean;
   /** Documents already known to fail, by position: they are recorded, not mapped. */
   readonly failures: readonly DocumentFailure[];
   readonly ordinalBase: number;
@@ -97,6 +102,9 @@ export interface MapTask {
   readonly slot: number;
   readonly mapLimits: FunctionLimits;
 }
+
+/** Positions that documents handed in together may span. */
+export const BATCH_DOCUMENTS_MAX = 64;
 
 /** What a document may bring forth before its function is stopped; absent: the view server's own defaults. */
 export interface FunctionLimits {

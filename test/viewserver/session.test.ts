@@ -11,6 +11,34 @@ function sessionWith(...sources: string[]): Session {
   return session;
 }
 
+describe("mapDocuments", () => {
+  test("answers for each document of a list what mapDocument does", () => {
+    const session = sessionWith(
+      "function (doc) { emit(doc.k, [doc.k]) }",
+      "function (doc) { if (doc.k) emit(null, 'é\\n') }",
+    );
+    const docs = ['{"k":"a"}', '{"k":0}', "{}"];
+
+    expect(session.mapDocuments(`[${docs.join(",")}]`)?.split("\n")).toEqual(
+      docs.map((doc) => session.mapDocument(doc)),
+    );
+  });
+
+  test("ends after a document that left logs, so that these can be told apart", () => {
+    const session = sessionWith(
+      "function (doc) { if (doc.k === 2) throw new Error('two'); emit(doc.k, null) }",
+    );
+
+    expect(session.mapDocuments('[{"k":1},{"k":2},{"k":3}]')).toBe("[[[1,null]]]\n[[]]");
+    expect(session.takeLogs()).toMatchObject([{ kind: "exception", message: "two" }]);
+    expect(session.mapDocuments('[{"k":3}]')).toBe("[[[3,null]]]");
+  });
+
+  test("tells nothing of a text that is not JSON", () => {
+    expect(sessionWith("function () {}").mapDocuments('[{"k":1},]')).toBeUndefined();
+  });
+});
+
 describe("mapDocument", () => {
   test("answers what map_doc answers", () => {
     const session = sessionWith("function(d){emit(d.k,1)}", "function(d){}");

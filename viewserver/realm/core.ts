@@ -72,6 +72,7 @@ export function createCore(
     mapHelpers: () => mapping.helpersFor(lib),
     addMap: mapping.add,
     mapText: mapping.mapText,
+    mapTexts: mapping.mapTexts,
     mapOpened: () => mapping.map(command()[1]),
     traceHelpers: (name) => mapping.traceHelpers(name, lib),
     trace: mapping.trace,

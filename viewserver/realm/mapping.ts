@@ -194,6 +194,21 @@ export function createMapping(
       }
       return mapDocument(doc);
     },
+    mapTexts(docsText) {
+      let docs: unknown[];
+      try {
+        docs = parse(docsText) as unknown[];
+      } catch {
+        return "";
+      }
+      let text = "";
+      for (let i = 0; i < docs.length; i++) {
+        text += i === 0 ? mapDocument(docs[i]) : `\n${mapDocument(docs[i])}`;
+        // They belong to this document: the host takes them before another one logs.
+        if (logs.pending()) break;
+      }
+      return text;
+    },
     map: mapDocument,
     traceHelpers(name, lib) {
       const slot = helpers.newSlot(-1);

@@ -17,6 +17,8 @@ export interface Core {
   readonly mapHelpers: () => object;
   readonly addMap: (fn: unknown, helpers: object) => void;
   readonly mapText: (docText: string) => string;
+  /** Maps each document of a JSON list; ends after one that logged. Replies joined by LF; "" if the text is not JSON. */
+  readonly mapTexts: (docsText: string) => string;
   readonly mapOpened: () => string;
   /** Globals for an instrumented copy, its recorder under `name`. */
   readonly traceHelpers: (name: string) => object;
@@ -121,6 +123,7 @@ export interface Mapping {
   readonly helpersFor: (lib: unknown) => object;
   readonly add: (fn: unknown, helpers: object) => void;
   readonly mapText: (docText: string) => string;
+  readonly mapTexts: (docsText: string) => string;
   readonly map: (doc: unknown) => string;
   readonly traceHelpers: (name: string, lib: unknown) => object;
   readonly trace: (fn: unknown, helpers: object, docText: string) => string;

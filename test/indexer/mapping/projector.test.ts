@@ -69,6 +69,38 @@ describe("cutting a document down", () => {
     expect(cut(text, ["a", "z"])).toBeUndefined();
   });
 
+  test("sees every character of a string, wherever it stands", () => {
+    const faults: string[] = [];
+    for (const odd of [
+      '"',
+      "\\",
+      "\u0000",
+      "\t",
+      "\u001f",
+      " ",
+      "!",
+      "\u007f",
+      "é",
+      "[",
+      "]",
+      "\ud83d\ude00",
+    ])
+      for (let length = 0; length < 14; length++)
+        for (let at = 0; at <= length; at++) {
+          const content = "x".repeat(at) + odd + "y".repeat(length - at);
+          const text = `{"a":"${content}","b":1}`;
+          let isJson = true;
+          try {
+            JSON.parse(text);
+          } catch {
+            isJson = false;
+          }
+          if (cut(text, ["b"]) !== (isJson ? '{"b":1}' : undefined)) faults.push(text);
+        }
+
+    expect(faults).toEqual([]);
+  });
+
   test("gives the wanted members of any document", () => {
     const documents = fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 6 });
     fc.assert(

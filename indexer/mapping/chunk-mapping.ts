@@ -1,0 +1,241 @@
+// Maps one chunk for one group in a session of this thread, block by block: many replies are encoded at once. Documents that are cut down
+// anyway go into the session in batches, which halves what a call costs; the others one by one.
+
+import type { LogLine, Session } from "../../viewserver/index.js";
+import type { Slices } from "../sources/index.js";
+import type { ChunkEncoder, DocumentRef } from "./chunk-encoder.js";
+import { DocumentText } from "./document-text.js";
+import type { KnownDocuments } from "./known-filter.js";
+import {
+  BATCH_DOCUMENTS_MAX,
+  DELETED,
+  MAP,
+  REFUSED,
+  SKIP,
+  type DocumentFailure,
+  type MapTask,
+  type ViewFailure,
+} from "./types.js";
+
+/** The beat while functions are compiled: what they do then is no document's fault. */
+export const COMPILING = -1;
+
+export const NO_FAILURES: readonly ViewFailure[] = [];
+
+/** Documents whose replies are joined before they are scanned: enough to make the per-call costs vanish. */
+const BLOCK_DOCUMENTS = 512;
+const BLOCK_BYTES = 1 << 18;
+
+const BATCH_DOCUMENTS_FIRST = 8;
+/** A batch counts as one document for the watchdog, so it must stay far below any time that a document may take. */
+const BATCH_MS_MAX = 5;
+
+/** Maps the documents of one chunk into an encoder. */
+export class ChunkMapping {
+  readonly #task: MapTask;
+  readonly #encoder: ChunkEncoder;
+  readonly #session: Session;
+  readonly #slices: Slices;
+  readonly #text: DocumentText;
+  readonly #known: KnownDocuments | undefined;
+  readonly #notJson: (i: number) => Error | undefined;
+  readonly #beats: Int32Array;
+  readonly #ref = emptyRef();
+  readonly #replies: string[] = [];
+  readonly #positions: number[] = [];
+  readonly #logs = new Map<number, readonly LogLine[]>();
+  /** Positions of the documents that the text has gathered. */
+  readonly #batch: number[] = [];
+  #batchMax: number;
+
+  /**
+   * @param known - what the index holds of the documents.
+   * @param notJson - the error for a document that is not JSON; undefined when it is.
+   */
+  constructor(
+    task: MapTask,
+    encoder: ChunkEncoder,
+    session: Session,
+    slices: Slices,
+    known: KnownDocuments | undefined,
+    notJson: (i: number) => Error | undefined,
+  ) {
+    this.#task = task;
+    this.#encoder = encoder;
+    this.#session = session;
+    this.#slices = slices;
+    this.#known = known;
+    this.#text = new DocumentText(slices, session.membersRead);
+    this.#notJson = notJson;
+    this.#beats = new Int32Array(task.heartbeat);
+    this.#batchMax = task.apart ? 1 : BATCH_DOCUMENTS_FIRST;
+  }
+
+  /** @throws what `notJson` gives for a document that is not JSON. */
+  run(verdicts: Uint8Array): void {
+    const slices = this.#slices;
+    const failures = new Map(this.#task.failures.map((failure) => [failure.index, failure]));
+    for (let i = 0; i < slices.count;) {
+      const blockEnd = this.#blockEnd(i);
+      this.#mapBlock(verdicts, i, blockEnd, failures);
+      this.#encodeBlock();
+      i = blockEnd;
+    }
+    this.#beats[this.#task.slot] = 0;
+  }
+
+  #refAt(i: number): void {
+    const ref = this.#ref;
+    const slices = this.#slices;
+    ref.ids = slices.ids;
+    ref.idStart = slices.idStart[i] as number;
+    ref.idEnd = slices.idEnd[i] as number;
+    ref.versionLow = slices.hashLow[i] as number;
+    ref.versionHigh = slices.hashHigh[i] as number;
+    ref.ordinal = this.#task.ordinalBase + i;
+    ref.before = this.#known?.entries[i];
+  }
+
+  #blockEnd(start: number): number {
+    const slices = this.#slices;
+    const from = slices.docStart[start] as number;
+    let end = start + 1;
+    while (
+      end < slices.count &&
+      end - start < BLOCK_DOCUMENTS &&
+      (slices.docEnd[end] as number) - from < BLOCK_BYTES
+    )
+      end++;
+    return end;
+  }
+
+  #mapBlock(
+    verdicts: Uint8Array,
+    start: number,
+    end: number,
+    failures: ReadonlyMap<number, DocumentFailure>,
+  ): void {
+    const encoder = this.#encoder;
+    const text = this.#text;
+    const batch = this.#batch;
+    text.enter(start, end);
+    for (let i = start; i < end; i++) {
+      const verdict = verdicts[i];
+      if (verdict === SKIP) continue;
+      const failure = verdict === MAP && failures.size > 0 ? failures.get(i) : undefined;
+      if (verdict !== MAP || failure) {
+        this.#refAt(i);
+        if (failure) encoder.addFailure(this.#ref, failure);
+        else if (verdict === DELETED) encoder.addDeleted(this.#ref);
+        else if (verdict === REFUSED) encoder.addRefused(this.#ref);
+        else encoder.addUnchanged(this.#ref);
+        continue;
+      }
+      if (this.#batchMax > 1 && text.gathers) {
+        if (batch.length > 0 && i - (batch[0] as number) >= BATCH_DOCUMENTS_MAX) this.#mapBatch();
+        if (text.gather(i)) {
+          batch.push(i);
+          if (batch.length >= this.#batchMax) this.#mapBatch();
+          continue;
+        }
+      }
+      if (batch.length > 0) this.#mapBatch();
+      this.#mapOne(i);
+    }
+    if (batch.length > 0) this.#mapBatch();
+    this.#beats[this.#task.slot] = 0;
+  }
+
+  #mapOne(i: number): void {
+    const session = this.#session;
+    this.#beats[this.#task.slot] = i + 1;
+    const doc = this.#text.get(i);
+    try {
+      this.#replies.push(session.mapDocument(doc));
+    } catch (cause) {
+      throw (isViewServerError(cause) ? this.#notJson(i) : undefined) ?? cause;
+    }
+    this.#positions.push(i);
+    if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
+  }
+
+  #mapBatch(): void {
+    const session = this.#session;
+    const batch = this.#batch;
+    this.#beats[this.#task.slot] = (batch[0] as number) + 1;
+    const began = performance.now();
+    const replies = session.mapDocuments(this.#text.takeList());
+    const ms = performance.now() - began;
+    if (ms > BATCH_MS_MAX) this.#batchMax >>>= 1;
+    else if (this.#batchMax < BATCH_DOCUMENTS_MAX) this.#batchMax <<= 1;
+    let done = 0;
+    if (replies !== undefined) {
+      done = batch.length;
+      this.#replies.push(replies);
+      if (session.hasLogs) {
+        done = linesIn(replies);
+        const last = batch[done - 1] as number;
+        this.#logs.set(last, session.takeLogs(this.#text.get(last)));
+        // Functions that log do so often.
+        this.#batchMax = 1;
+      }
+      for (let k = 0; k < done; k++) this.#positions.push(batch[k] as number);
+    } else if (session.hasLogs) session.takeLogs();
+    for (; done < batch.length; done++) this.#mapOne(batch[done] as number);
+    batch.length = 0;
+  }
+
+  #encodeBlock(): void {
+    if (this.#replies.length === 0) return;
+    const joined = Buffer.from(this.#replies.join("\n"));
+    const ref = this.#ref;
+    let start = 0;
+    for (const i of this.#positions) {
+      this.#refAt(i);
+      const logs = this.#logs.size === 0 ? undefined : this.#logs.get(i);
+      const failures = logs === undefined ? NO_FAILURES : this.#takeLogs(logs);
+      start = this.#encoder.addMapped(ref, joined, start, failures) + 1;
+    }
+    this.#replies.length = 0;
+    this.#positions.length = 0;
+    this.#logs.clear();
+  }
+
+  #takeLogs(logs: readonly LogLine[]): readonly ViewFailure[] {
+    const failures: ViewFailure[] = [];
+    for (const log of logs) {
+      if (log.kind === "exception")
+        failures.push({
+          tree: log.fn,
+          kind: "exception",
+          error: log.name,
+          reason: log.message,
+          stack: log.stack,
+        });
+      else this.#encoder.addLog(this.#ref, log.text);
+    }
+    return failures;
+  }
+}
+
+export function emptyRef(): DocumentRef {
+  return {
+    ids: new Uint8Array(0),
+    idStart: 0,
+    idEnd: 0,
+    versionLow: 0,
+    versionHigh: 0,
+    ordinal: 0,
+    before: undefined,
+  };
+}
+
+function isViewServerError(error: unknown): boolean {
+  return (error as { code?: unknown }).code === "VIEWSERVER_NOT_JSON";
+}
+
+function linesIn(replies: string): number {
+  let lines = 1;
+  for (let at = replies.indexOf("\n"); at >= 0; at = replies.indexOf("\n", at + 1)) lines++;
+  return lines;
+}
