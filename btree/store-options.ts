@@ -5,6 +5,7 @@ import {
   DEFAULT_INNER_BYTES,
   DEFAULT_LEAF_BYTES,
   DEFAULT_VALUE_BYTES_MAX,
+  KEY_BYTES_MAX,
   NODE_BYTES_MAX,
   NODE_BYTES_MIN,
   SALT_BYTES,
@@ -98,8 +99,8 @@ export function formatOf(options: CreateOptions): TreeFormat {
   return { salt, leafBytes, innerBytes, valueBytesMax };
 }
 
-/** Bounds of the bounds: what opening reads, and what an index of operations addresses. */
-const LOG_BYTES_LIMIT = 256 * 1024 * 1024;
+/** Bounds of the bounds: what opening reads, where no key that is too long for a node has room, and what an index of operations addresses. */
+const LOG_BYTES_LIMIT = KEY_BYTES_MAX;
 const LOG_ENTRIES_LIMIT = 2 ** 24;
 
 /** @throws RangeError when a limit is out of bounds */

@@ -199,7 +199,8 @@ export class Store {
       softSlot: found.softSlot,
       fallback,
     });
-    if (fallback || continued.commit !== header.commit) store.#syncedCommit = -1;
+    // Whole is not durable: who wrote the tail may not have lived to see it synced.
+    if (fallback || continued.commit !== header.commit || header.tail) store.#syncedCommit = -1;
     return store;
   }
 
@@ -446,6 +447,7 @@ export class Store {
   #seal(): void {
     const header = this.#header;
     if (this.#mode === "read" || header.tail === undefined || !this.#log.usable) return;
+    if (this.#syncedCommit !== header.commit) return;
     try {
       this.#storage.write(header.slot * SLOT_BYTES + SEAL_OFFSET, encodeSeal(encodeSlot(header)));
     } catch {

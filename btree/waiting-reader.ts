@@ -64,7 +64,8 @@ export class WaitingTreeReader implements TreeReader {
   }
 
   get count(): number {
-    return this.settled.count;
+    const { tree, length } = this.#waiting;
+    return this.#settled?.count ?? tree.rows(length, this.#nodes, this.#reducer);
   }
 
   get(key: Bytes): Bytes | undefined {

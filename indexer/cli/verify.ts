@@ -153,6 +153,7 @@ async function printFile({
       "fill %",
       "live bytes",
       "values out of line",
+      "waiting",
     ],
     trees.map((tree) => [
       [tree.name, ...tree.views].join(" "),
@@ -164,6 +165,7 @@ async function printFile({
       String(Math.round(tree.fill * 100)),
       String(tree.leafBytes + tree.innerBytes + tree.valueBytes),
       String(tree.valueRecords),
+      String(tree.waiting),
     ]),
     print,
   );

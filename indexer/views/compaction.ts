@@ -21,6 +21,7 @@ import { Compaction, Store, type NodeCache } from "../../btree/index.js";
 import { newestCollation } from "../collation/index.js";
 import { IndexerError } from "../errors.js";
 import type { GroupIndex, GroupReducers } from "./group-index.js";
+import { groupLog } from "./group-reducers.js";
 import { indexFileName, sortFolderName, type Manifest } from "./manifest.js";
 import { Renewal, renewedState } from "./renewal.js";
 
@@ -149,6 +150,7 @@ export class Compactions {
         state: renewedState(source.state, collation),
         reducers: reducers.byName,
         cache,
+        log: groupLog,
       });
       rewrite =
         collation === collationBefore

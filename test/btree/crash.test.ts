@@ -208,3 +208,64 @@ describe.each([
     expect(made).toBeGreaterThanOrEqual(crashes / 2);
   }, 300_000);
 });
+
+/** A store whose second commit was written whole by a process that was killed before its sync ended. */
+async function killedBeforeSync(): Promise<CrashStorage> {
+  const storage = new CrashStorage();
+  const store = await Store.create(storage, {
+    state: bytesOf("0"),
+    reducers,
+    cache,
+    bootId: "first",
+    leafBytes: 256,
+    innerBytes: 128,
+  });
+  for (const state of ["1", "2"]) {
+    await store.apply(new Map([["ids", manyOps(state)]]), bytesOf(state));
+    await store.commit({ sync: true });
+  }
+  expect(storage.changes.pop()).toEqual({ kind: "sync" });
+  return storage;
+}
+
+function manyOps(value: string): TreeOp[] {
+  return Array.from({ length: 300 }, (_, i) => ({
+    key: bytesOf(String(1000 + i)),
+    value: bytesOf(value),
+  }));
+}
+
+/** The states that are found after losses of power, each of which must be there to its last entry. */
+async function statesAfterLosses(storage: CrashStorage): Promise<Set<string>> {
+  const states = new Set<string>();
+  for (let i = 0; i < 500; i++) {
+    const image = storage.afterPowerLoss(storage.changes.length, seededRandom(seed + i));
+    const options = { mode: "read", reducers, cache, bootId: "second" } as const;
+    const store = await Store.open(new MemoryStorage(image), options);
+    const state = textOf(store.state) ?? "";
+    const entries = entriesRead(store.snapshot().tree("ids"), {});
+    expect(entries).toHaveLength(300);
+    expect(new Set(entries.map(({ value }) => textOf(value)))).toEqual(new Set([state]));
+    states.add(state);
+    await store.close();
+  }
+  return states;
+}
+
+describe("a commit whose writer did not live to see it synced", () => {
+  test("is not called durable by the next one, who only opens and closes", async () => {
+    const storage = await killedBeforeSync();
+    await (await Store.open(storage, { mode: "write", reducers, cache, bootId: "first" })).close();
+
+    expect(await statesAfterLosses(storage)).toEqual(new Set(["1", "2"]));
+  });
+
+  test("is durable once the next one has committed with a sync, also when nothing changed", async () => {
+    const storage = await killedBeforeSync();
+    const next = await Store.open(storage, { mode: "write", reducers, cache, bootId: "first" });
+    await next.commit({ sync: true });
+    await next.close();
+
+    expect(await statesAfterLosses(storage)).toEqual(new Set(["2"]));
+  });
+});

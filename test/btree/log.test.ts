@@ -9,6 +9,7 @@ import {
   entriesRead,
   expectSame,
   lateSummingReducer,
+  rowsIn,
   summingReducer,
   textOf,
   TreeModel,
@@ -184,6 +185,25 @@ describe("what waits", () => {
     expect(again.stats().trees[0]?.waiting).toBe(0);
     expectSame(again.snapshot().tree("sums"), model, true);
     await again.close();
+  });
+
+  test("is counted by looking up what it replaces: no inner node or leaf is made for it", async () => {
+    const { store, model } = await filled(LOG);
+    const kept: [ReturnType<typeof tree>, number][] = [];
+    const tree = () => store.snapshot().tree("counts");
+    const steps = [
+      [...puts(0, 9, "there"), ...puts(500, 9, "new")],
+      [...puts(4, 9, "").map(({ key }) => ({ key, value: undefined })), ...puts(505, 9, "more")],
+      [...puts(8, 2, "again"), ...puts(900, 3, "").map(({ key }) => ({ key, value: undefined }))],
+    ];
+    for (const ops of steps) {
+      await store.apply(new Map([["counts", ops]]), bytesOf("1"));
+      model.apply(ops);
+      kept.push([tree(), rowsIn(model.entries())]);
+      expect(tree().count).toBe(rowsIn(model.entries()));
+    }
+    for (const [reader, rows] of kept) expect(reader.count).toBe(rows);
+    await store.close();
   });
 
   test("is applied by settle, which changes nothing that is read", async () => {

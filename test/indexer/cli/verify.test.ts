@@ -220,6 +220,36 @@ describe("verifying an index", () => {
 });
 
 describe("viewmill info --tree", () => {
+  test("tells how many operations wait in the log of each tree, also after a compaction while the program runs", async () => {
+    const dir = tempDir();
+    const source = join(dir, "log.ndjson");
+    const place = join(dir, "index");
+    writeFileSync(source, lines(0, 200, 0));
+    const index = await ViewIndex.open({
+      dir: place,
+      source,
+      designDocuments: [MAP_ONLY],
+      mapIn: "threads",
+      threads: 1,
+    });
+    const waiting = async (): Promise<unknown> => {
+      const args = [program, "info", place, "--tree"];
+      const table = (await execa(process.execPath, args)).stdout;
+      return /^tree .* waiting\s[^]*^ids .* (\d+)$/m.exec(table)?.[1];
+    };
+    await index.update();
+    expect(await waiting()).toBe("0");
+    writeFileSync(source, lines(0, 200, 0).replace(/"k":0/g, '"k":1'));
+    await index.update();
+    expect(await waiting()).toBe("4");
+    await index.compact();
+    expect(await waiting()).toBe("0");
+    writeFileSync(source, lines(0, 200, 0));
+    await index.update();
+    expect(await waiting()).toBe("4");
+    await index.close();
+  });
+
   test("tells how the trees are built", async () => {
     const dir = await built([MAP_ONLY]);
     const { stdout } = await execa(process.execPath, [program, "info", dir, "--tree"]);
