@@ -108,6 +108,8 @@ export class ReaderService implements ViewService {
   readonly #told = new Map<string, GroupPlace>();
   readonly #stamped: FileStamp | undefined;
   #stamp: Promise<string | undefined> | undefined;
+  /** How often `forget` was called. */
+  #forgotten = 0;
   #reloading: Promise<void> | undefined;
 
   /**
@@ -124,8 +126,9 @@ export class ReaderService implements ViewService {
     return this.#index.partitioned;
   }
 
-  /** What the writer told of where indexes are holds no longer. */
+  /** What the writer told of where indexes are holds no longer, also where its answer has come but nobody has run since. */
   forget(): void {
+    this.#forgotten += 1;
     this.#told.clear();
   }
 
@@ -194,8 +197,9 @@ export class ReaderService implements ViewService {
     const stamp = this.#stamped && (await this.#stampSoon(this.#stamped));
     const told = this.#told.get(name);
     if (stamp !== undefined && told?.stamp === stamp && update !== "lazy") return told;
+    const forgotten = this.#forgotten;
     const place = await this.#askPlace(ddoc, view, update);
-    if (update === true) {
+    if (update === true && forgotten === this.#forgotten) {
       if (this.#told.size >= TOLD_MAX) this.#told.clear();
       this.#told.set(name, place);
     }
