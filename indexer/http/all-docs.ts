@@ -2,9 +2,21 @@
 
 import type { FastifyInstance } from "fastify";
 
-import { parseViewBody, parseViewQuery, type ViewQuery } from "../query/index.js";
+import {
+  arrayElements,
+  assertJson,
+  badRequest,
+  checkQuery,
+  jsonKind,
+  parseError,
+  parseViewBody,
+  parseViewQuery,
+  type ViewBody,
+  type ViewQuery,
+} from "../query/index.js";
 import { memberText } from "../sources/index.js";
 import type { DocumentListQuery } from "../view-index.js";
+import { readJsonBody } from "./body.js";
 import type { HttpContext } from "./context.js";
 import { sendAnswer } from "./send.js";
 import { refuseOthers } from "./routes-database.js";
@@ -14,31 +26,91 @@ import { beginning, queryPairs, requireDatabase } from "./view-handler.js";
 /** Rows whose documents are read together. */
 const PAGE_ROWS = 100;
 
+interface ListQuery extends Omit<ViewQuery, "keys"> {
+  /** JSON texts; also a list of one is a list here, which tells of what is not there. */
+  readonly keys: readonly string[] | undefined;
+}
+
 export function allDocsRoute(app: FastifyInstance, context: HttpContext): void {
   const url = "/:db/_all_docs";
-  app.route({
-    method: ["GET", "HEAD", "POST"],
-    url,
-    handler: async (request, reply) => {
-      requireDatabase(context, (request.params as { db: string }).db);
-      const body = request.method === "POST" ? request.body : undefined;
-      const query = parseViewQuery(
-        queryPairs(request.url),
-        typeof body === "string" ? parseViewBody(body) : undefined,
-      );
-      const text = await beginning(textOf(context.service, query));
-      void reply.hijack();
-      await sendAnswer(context, request.raw, reply.raw, text, undefined);
-    },
+  void app.register((scope, _options, done) => {
+    // The body is read as those of views are: its type, its size, gzipped or not.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, _payload, parsed) => {
+      parsed(null);
+    });
+    scope.route({
+      method: ["GET", "HEAD", "POST"],
+      url,
+      handler: async (request, reply) => {
+        requireDatabase(context, (request.params as { db: string }).db);
+        const body =
+          request.method === "POST"
+            ? parseViewBody(await readJsonBody(request.raw, context.bodyBytesMax))
+            : undefined;
+        const query = listQuery(queryPairs(request.url), body, context.service.partitioned);
+        const text = await beginning(textOf(context.service, query));
+        void reply.hijack();
+        await sendAnswer(context, request.raw, reply.raw, text, undefined);
+      },
+    });
+    done();
   });
   refuseOthers(app, url, ["PUT", "DELETE"], "GET,HEAD,POST");
 }
 
+/**
+ * Reads the parameters, and checks them as those of a view without a reduce. `keys` of the query string wins over that of the body.
+ * @throws QueryError 400.
+ */
+function listQuery(
+  pairs: readonly (readonly [string, string])[],
+  body: ViewBody | undefined,
+  partitioned: boolean,
+): ListQuery {
+  const posted = body?.members.findLast(([name]) => name === "keys")?.[1];
+  const asked = pairs.findLast(([name]) => name === "keys")?.[1];
+  if (posted !== undefined && posted !== "null" && jsonKind(posted) !== "array")
+    throw badRequest("`keys` body member must be an array.");
+  if (asked !== undefined) {
+    assertJson(asked);
+    if (jsonKind(asked) !== "array") throw badRequest("`keys` parameter must be an array.");
+  }
+  const text = asked ?? (posted === "null" ? undefined : posted);
+  const keys = text === undefined ? undefined : arrayElements(text);
+  const others = ([name]: readonly [string, string]): boolean => name !== "keys";
+  const parsed = parseViewQuery(
+    pairs.filter(others),
+    body && { members: body.members.filter(others) },
+  );
+  const query = { ...parsed, keys };
+  checkQuery(keys ? { ...parsed, keys } : parsed, false);
+  if (query.partition === undefined) return query;
+  if (!partitioned) throw parseError("`partition` parameter is not supported on this db");
+  return inPartition(query, query.partition);
+}
+
+/** The part of the range that lies in the partition. */
+function inPartition(query: ListQuery, partition: string): ListQuery {
+  const { descending } = query;
+  const bounds = [`${partition}:`, `${partition};`];
+  const [first, last] = descending ? bounds.reverse() : bounds;
+  const inner = (id: string | undefined, bound = "", higher: boolean): string => {
+    if (id === undefined) return bound;
+    return Buffer.compare(Buffer.from(id), Buffer.from(bound)) > 0 === higher ? id : bound;
+  };
+  return {
+    ...query,
+    startKey: JSON.stringify(inner(boundOf(query.startKey), first, !descending)),
+    endKey: JSON.stringify(inner(boundOf(query.endKey), last, descending)),
+  };
+}
+
 async function* textOf(
   service: ViewService,
-  query: ViewQuery,
+  query: ListQuery,
 ): AsyncGenerator<string, void, undefined> {
-  const keys = keysOf(query);
+  const { keys } = query;
   let separator = "";
   for await (const page of keys ? pagesOfKeys(service, keys, query) : pagesOf(service, query)) {
     if (page.head !== undefined) yield page.head;
@@ -55,33 +127,26 @@ interface Page {
   readonly rows: readonly string[];
 }
 
-/** A list, or one key, which is a list of one without telling where it is. */
-function keysOf({ keys }: ViewQuery): readonly string[] | undefined {
-  return keys === undefined || keys === "invalid" ? undefined : keys;
-}
-
 async function* pagesOf(
   service: ViewService,
-  query: ViewQuery,
+  query: ListQuery,
 ): AsyncGenerator<Page, void, undefined> {
-  const { startKey, endKey, descending, inclusiveEnd } = query;
-  const start = idOf(startKey);
-  const end = idOf(endKey);
-  // What is no string is below all of them: nothing comes before it, everything after.
-  const nothing = descending ? start === null : end === null;
-  let left = nothing ? 0 : query.limit;
+  const { descending, inclusiveEnd } = query;
+  let left = query.limit;
   let list: DocumentListQuery = {
-    start: start ?? undefined,
-    end: end ?? undefined,
+    start: boundOf(query.startKey) ?? query.startKeyDocId,
+    end: boundOf(query.endKey) ?? query.endKeyDocId,
     inclusiveEnd,
     descending,
     skip: query.skip,
     limit: Math.min(PAGE_ROWS, left),
   };
+  // Asked before the list is read, which then holds at least what the sequence says.
+  const seq = query.updateSeq ? (await service.database()).updateSeq : undefined;
   for (let first = true; ; first = false) {
     const { total, offset, ids } = await service.documentPage(list);
     yield {
-      head: first ? headOf(total, offset) : undefined,
+      head: first ? headOf(total, offset, seq) : undefined,
       rows: await rowsOf(service, ids, query),
     };
     left -= ids.length;
@@ -95,10 +160,10 @@ async function* pagesOf(
 async function* pagesOfKeys(
   service: ViewService,
   keys: readonly string[],
-  query: ViewQuery,
+  query: ListQuery,
 ): AsyncGenerator<Page, void, undefined> {
   const { total } = await service.documentPage({ limit: 0 });
-  yield { head: headOf(total, null), rows: [] };
+  yield { head: headOf(total, null, query.updateSeq ? "null" : undefined), rows: [] };
   const ordered = query.descending ? [...keys].reverse() : keys;
   const end = Math.min(ordered.length, query.skip + query.limit);
   for (let at = query.skip; at < end; at += PAGE_ROWS) {
@@ -107,38 +172,48 @@ async function* pagesOfKeys(
   }
 }
 
-function headOf(total: number, offset: number | null): string {
-  return `{"total_rows":${total},"offset":${offset},"rows":[\r\n`;
+/** @param seq - JSON text. */
+function headOf(total: number, offset: number | null, seq: string | undefined): string {
+  const sequence = seq === undefined ? "" : `"update_seq":${seq},`;
+  return `{"total_rows":${total},"offset":${offset},${sequence}"rows":[\r\n`;
 }
 
-/** Undefined without a key, null for what is no string and so no id. */
-function idOf(key: string | undefined): string | null | undefined {
-  if (key === undefined) return undefined;
+/** The id that a key is; undefined for what is no string and so no id. */
+function idOf(key: string): string | undefined {
   const value = JSON.parse(key) as unknown;
-  return typeof value === "string" ? value : null;
+  return typeof value === "string" ? value : undefined;
 }
 
-/** @param keys - JSON texts that were asked for; where there is no such document that is told. Default: the ids. */
+/** An end of a range; CouchDB takes one that is no string for none. */
+function boundOf(key: string | undefined): string | undefined {
+  return key === undefined ? undefined : idOf(key);
+}
+
+/** @param keys - JSON texts that were asked for: deleted and missing documents are told. Default: the ids, and they are left out. */
 async function rowsOf(
   service: ViewService,
-  ids: readonly (string | null | undefined)[],
-  { includeDocs, conflicts }: ViewQuery,
+  ids: readonly (string | undefined)[],
+  { includeDocs, conflicts, attachments, attEncodingInfo }: ListQuery,
   keys?: readonly string[],
 ): Promise<string[]> {
-  const requests = ids.map((id) => ({
-    id: id ?? "",
+  const options = {
     ...(conflicts === true ? { conflicts: true } : {}),
-  }));
+    ...(includeDocs && attachments ? { attachments: true } : {}),
+    ...(includeDocs && attEncodingInfo ? { attEncodingInfo: true } : {}),
+    ...(keys ? { deleted: true } : {}),
+  };
+  const requests = ids.map((id) => ({ id: id ?? "", ...options }));
   const documents = requests.length === 0 ? [] : await service.documents(requests);
   return ids.flatMap((id, i) => {
-    const document = id === null || id === undefined ? undefined : documents[i];
+    const document = id === undefined ? undefined : documents[i];
     if (document === undefined)
       return keys ? [`{"key":${keys[i] ?? "null"},"error":"not_found"}`] : [];
-    const rev = memberText(Buffer.from(document), "_rev");
-    const value = rev === undefined ? "{}" : `{"rev":${rev}}`;
+    const bytes = Buffer.from(document);
+    const deleted = memberText(bytes, "_deleted") === "true";
+    const rev = memberText(bytes, "_rev");
+    const value = `{${rev === undefined ? "" : `"rev":${rev}${deleted ? ',"deleted":true' : ""}`}}`;
     const name = JSON.stringify(id);
-    return [
-      `{"id":${name},"key":${name},"value":${value}${includeDocs ? `,"doc":${document}` : ""}}`,
-    ];
+    const doc = includeDocs ? `,"doc":${deleted ? "null" : document}` : "";
+    return [`{"id":${name},"key":${name},"value":${value}${doc}}`];
   });
 }

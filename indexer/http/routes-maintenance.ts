@@ -1,6 +1,6 @@
 // Looking after an index over HTTP (VIEWS §21): information, tasks, compaction, cleanup, health, metrics.
 
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 
 import type { GroupInfo } from "../view-index.js";
 import type { HttpContext } from "./context.js";
@@ -31,11 +31,19 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
     refuseOthers(app, url, ["GET", "HEAD", "PUT", "DELETE"], "POST");
   };
 
-  app.get("/_up", (_request, reply) => sendJson(reply, '{"status":"ok"}'));
-  app.get("/_metrics", async (_request, reply) =>
-    reply.type("text/plain; version=0.0.4; charset=utf-8").send(await service.metrics()),
-  );
-  app.get("/_active_tasks", async (_request, reply) => {
+  const get = (
+    url: string,
+    handler: (reply: FastifyReply) => FastifyReply | Promise<FastifyReply>,
+  ): void => {
+    app.route({ method: ["GET", "HEAD"], url, handler: (_request, reply) => handler(reply) });
+  };
+
+  get("/_up", (reply) => sendJson(reply, '{"status":"ok"}'));
+  get("/_metrics", async (reply) => {
+    const text = await service.metrics();
+    return reply.type("text/plain; version=0.0.4; charset=utf-8").send(text);
+  });
+  get("/_active_tasks", async (reply) => {
     const { groups } = await service.info(false);
     const updates = groups
       .filter(({ updaterRunning }) => updaterRunning)

@@ -2,10 +2,12 @@
 // of what a server gets, so they do without a framework: one pass from the URL to one write.
 
 import { createHash } from "node:crypto";
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { crc32 } from "node:zlib";
 
 import {
+  JSON_PARAMETERS,
   parseViewBody,
   parseViewQuery,
   queriesText,
@@ -86,30 +88,47 @@ function decodedPartition(segment: string): string {
   }
 }
 
-/** The query string's pairs in order; repeated names are kept, the last wins. */
+/**
+ * The query string's pairs in order; repeated names are kept, the last wins.
+ * @throws RequestError 400 for a key whose bytes are no UTF-8.
+ */
 export function queryPairs(url: string): [string, string][] {
   const mark = url.indexOf("?");
   if (mark < 0) return [];
-  const query = url.slice(mark + 1);
-  try {
-    const pairs: [string, string][] = [];
-    for (const part of query.split("&")) {
-      if (part === "") continue;
-      const end = part.indexOf("=");
-      if (end < 0) pairs.push([unescaped(part), ""]);
-      else pairs.push([unescaped(part.slice(0, end)), unescaped(part.slice(end + 1))]);
+  const pairs: [string, string][] = [];
+  for (const part of url.slice(mark + 1).split("&")) {
+    if (part === "") continue;
+    const end = part.indexOf("=");
+    if (end < 0) pairs.push([unescaped(part), ""]);
+    else {
+      const name = unescaped(part.slice(0, end));
+      pairs.push([name, unescaped(part.slice(end + 1), JSON_PARAMETERS.has(name))]);
     }
-    return pairs;
+  }
+  return pairs;
+}
+
+/** @param json - whether bytes that are no UTF-8 are refused instead of replaced. */
+function unescaped(part: string, json = false): string {
+  const text = part.includes("+") ? part.replaceAll("+", " ") : part;
+  if (!text.includes("%")) return text;
+  try {
+    return decodeURIComponent(text);
   } catch {
-    // Escapes that are none: read as browsers do.
-    return [...new URLSearchParams(query)];
+    return leniently(text, json);
   }
 }
 
-/** @throws URIError */
-function unescaped(part: string): string {
-  const text = part.includes("+") ? part.replaceAll("+", " ") : part;
-  return text.includes("%") ? decodeURIComponent(text) : text;
+/** As browsers read it: escapes that are none stand for themselves. */
+function leniently(text: string, json: boolean): string {
+  const bytes = Buffer.from(
+    Buffer.from(text)
+      .toString("latin1")
+      .replace(/%[0-9a-f]{2}/gi, (escape) => String.fromCharCode(Number(`0x${escape.slice(1)}`))),
+    "latin1",
+  );
+  if (json && !isUtf8(bytes)) throw new RequestError(400, "bad_request", "invalid UTF-8 JSON");
+  return bytes.toString();
 }
 
 /** @throws RequestError 404 for another database. */

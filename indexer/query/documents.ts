@@ -67,7 +67,7 @@ export class DocumentLoader {
       const want = this.#wanted(row);
       if (!want) return undefined;
       const { request } = want;
-      const name = JSON.stringify([request.id, request.rev, request.conflicts]);
+      const name = JSON.stringify(request);
       let slot = slots.get(name);
       if (slot === undefined) {
         slot = requests.push(request) - 1;

@@ -2,9 +2,12 @@
 export { ViewAnswer } from "./answer.js";
 export { type CouchAnswer, type Row } from "./answer-types.js";
 export { parseQueriesBody, parseViewBody, type ViewBody } from "./body.js";
+export { arrayElements, jsonKind } from "./json-slices.js";
 export { type Step, type ViewContext } from "./context.js";
-export { QueryError, type QueryErrorName } from "./errors.js";
+export { badRequest, parseError, QueryError, type QueryErrorName } from "./errors.js";
 export {
+  assertJson,
+  JSON_PARAMETERS,
   PARAMETER_NAMES,
   parseQueryObject,
   parseViewQuery,
@@ -13,6 +16,7 @@ export {
   type ViewQuery,
 } from "./parameters.js";
 export {
+  checkQuery,
   inCollation,
   resolveViewQueries,
   resolveViewQuery,

@@ -232,6 +232,16 @@ const SETTERS: ReadonlyMap<string, Setter> = new Map<string, Setter>([
 /** Names of all parameters, aliases included. Others are ignored. */
 export const PARAMETER_NAMES: readonly string[] = [...SETTERS.keys()];
 
+/** Names of the parameters that are JSON in a query string too. */
+export const JSON_PARAMETERS: ReadonlySet<string> = new Set([
+  "key",
+  "keys",
+  "startkey",
+  "start_key",
+  "endkey",
+  "end_key",
+]);
+
 export function applyBody(query: QueryDraft, body: ViewBody): void {
   for (const [name, text] of body.members) SETTERS.get(name)?.(query, { text, json: true });
 }

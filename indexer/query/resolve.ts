@@ -108,17 +108,20 @@ function encoded(collation: CollationKind, version: number, json: string): Bytes
 }
 
 /**
- * Checks the query against its view.
+ * The checks that need neither the view's rows nor its keys: 1 to 12 of VIEWS §8, in CouchDB's order.
  *
- * @throws QueryError with the first failing check of VIEWS §8 and §9.
+ * @throws QueryError with the first that fails.
  */
-export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQuery {
+export function checkQuery(
+  query: ViewQuery,
+  hasReduce: boolean,
+): Pick<ResolvedQuery, "kind" | "grouping"> {
   const grouping = groupingOf(query);
   const { keys } = query;
-  if (!view.hasReduce && query.reduce === true) {
+  if (!hasReduce && query.reduce === true) {
     throw parseError("Reduce is invalid for map-only views.");
   }
-  const kind = view.hasReduce && query.reduce !== false ? "reduce" : "map";
+  const kind = hasReduce && query.reduce !== false ? "reduce" : "map";
   if (kind === "reduce" && grouping !== "exact" && keys !== undefined && keys !== "invalid") {
     throw parseError("Multi-key fetches for reduce views must use `group=true`");
   }
@@ -136,6 +139,17 @@ export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQue
       throw parseError("`conflicts` is invalid for reduce views.");
     }
   }
+  return { kind, grouping };
+}
+
+/**
+ * Checks the query against its view.
+ *
+ * @throws QueryError with the first failing check of VIEWS §8 and §9.
+ */
+export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQuery {
+  const { kind, grouping } = checkQuery(query, view.hasReduce);
+  const keys = query.keys === "invalid" ? undefined : query.keys;
   checkPartition(query, view);
   const limit = limitOf(query, view.limitMax);
 

@@ -5,7 +5,7 @@ import { IndexerError } from "../errors.js";
 import type { CouchClient, CouchRequest } from "./couch-client.js";
 import { decodeString, memberText, withoutMembers } from "./member-scan.js";
 import { RowSplitter } from "./row-splitter.js";
-import type { DesignDocumentRow, DocumentRequest } from "./source.js";
+import { tombstone, type DesignDocumentRow, type DocumentRequest } from "./source.js";
 
 const KEYS_MAX = 1000;
 const PARALLEL = 8;
@@ -83,7 +83,7 @@ export class CouchDocuments {
     const rows = await this.#rows({ path: "_all_docs", query, body: { keys } });
     for (const [k, place] of places.entries()) {
       const row = rows[k];
-      if (row) results[place] = docOfRow(row);
+      if (row) results[place] = docOfRow(row) ?? tombstoneOfRow(row, requests[place]);
     }
   }
 
@@ -164,6 +164,15 @@ function documentPath(id: string): string {
 function docOfRow(row: Uint8Array): string | undefined {
   const doc = memberText(row, "doc");
   return doc === undefined || doc === "null" ? undefined : doc;
+}
+
+/** CouchDB tells of a deletion in the row's value. */
+function tombstoneOfRow(row: Uint8Array, request: DocumentRequest | undefined): string | undefined {
+  if (request?.deleted !== true) return undefined;
+  const value = memberText(row, "value");
+  if (value === undefined) return undefined;
+  const { rev, deleted } = JSON.parse(value) as { rev?: string; deleted?: boolean };
+  return deleted === true && rev !== undefined ? tombstone(request.id, rev) : undefined;
 }
 
 function stringOf(raw: string | undefined): string | undefined {

@@ -75,7 +75,7 @@ export class DocumentCache {
 
 /** Undefined for what must not be kept. What conflicts there are can change under any revision. */
 function keyOf(request: DocumentRequest, stamp: string | undefined): string | undefined {
-  const { id, rev, conflicts, attachments, attEncodingInfo } = request;
+  const { id, rev, conflicts, attachments, attEncodingInfo, deleted } = request;
   if (stamp === undefined && (rev === undefined || conflicts === true)) return undefined;
   return JSON.stringify([
     id,
@@ -83,5 +83,6 @@ function keyOf(request: DocumentRequest, stamp: string | undefined): string | un
     conflicts === true,
     attachments === true,
     attEncodingInfo === true,
+    deleted === true,
   ]);
 }

@@ -10,7 +10,7 @@ import { LookupSegment, SEGMENT_BUILD_MAX } from "./lookup-segment.js";
 import { LookupTables } from "./lookup-tables.js";
 import { CONFLICT_MEMBERS, memberText, withoutMembers } from "./member-scan.js";
 import { SLICE_DELETED, Slices } from "./slices.js";
-import type { DocumentRequest } from "./source.js";
+import { tombstone, type DocumentRequest } from "./source.js";
 
 const BLOCK_BYTES = 4 * 1024 * 1024;
 
@@ -60,18 +60,32 @@ export class DocumentLookup {
       const line = readLine(file, offset, size, this.#feed);
       sliceFeed(this.#feed, line, this.#slices, { label: file.path, path: file.path });
       if (this.#slices.count === 0 || this.#slices.id(0) !== request.id) continue;
-      if (request.rev === undefined) return this.#winner(request);
+      if (request.rev === undefined) return this.#winner(line, request);
       const found = this.#revision(line, request.id, request.rev);
       if (found !== undefined) return found;
     }
     return undefined;
   }
 
-  #winner(request: DocumentRequest): string | undefined {
+  #winner(line: Uint8Array, request: DocumentRequest): string | undefined {
     const slices = this.#slices;
-    if (((slices.flags[0] as number) & SLICE_DELETED) !== 0) return undefined;
     const json = slices.doc(0);
+    if (((slices.flags[0] as number) & SLICE_DELETED) !== 0) {
+      const rev = request.deleted === true ? this.#deletedRev(line, json) : undefined;
+      return rev === undefined ? undefined : tombstone(request.id, rev);
+    }
     return request.conflicts === true ? json : withoutMembers(json, CONFLICT_MEMBERS);
+  }
+
+  /** Of the deletion just sliced; undefined where its row does not tell. */
+  #deletedRev(line: Uint8Array, json: string): string | undefined {
+    const own = json === "" ? undefined : memberText(Buffer.from(json), "_rev");
+    if (own !== undefined) return JSON.parse(own) as string;
+    if (this.#feed.format !== "changes") return undefined;
+    const changes = memberText(line, "changes");
+    return changes === undefined
+      ? undefined
+      : (JSON.parse(changes) as readonly { rev?: string }[])[0]?.rev;
   }
 
   /** The document of the line just sliced, if it is that revision. */
@@ -87,7 +101,7 @@ export class DocumentLookup {
     }
     const changes = memberText(line, "changes");
     if (changes?.includes(JSON.stringify(rev)) !== true) return undefined;
-    return JSON.stringify({ _id: id, _rev: rev, _deleted: true });
+    return tombstone(id, rev);
   }
 
   #hashOf(id: Uint8Array): number {

@@ -7,6 +7,7 @@ import { CONFLICT_MEMBERS, decodeString, memberText, withoutMembers } from "./me
 import type { SliceOptions } from "./slice.js";
 import {
   abortedError,
+  tombstone,
   type ChangesOptions,
   type Chunk,
   type DesignDocumentRow,
@@ -203,7 +204,9 @@ export class MemorySource implements Source {
   #find(request: DocumentRequest): string | undefined {
     const found = this.#documents.get(request.id);
     if (!found) return undefined;
-    if (request.rev === undefined ? found.deleted : found.rev !== request.rev) return undefined;
+    if (request.rev === undefined && found.deleted)
+      return request.deleted === true ? tombstone(request.id, found.rev) : undefined;
+    if (request.rev !== undefined && found.rev !== request.rev) return undefined;
     return request.conflicts === true ? found.json : withoutMembers(found.json, CONFLICT_MEMBERS);
   }
 

@@ -7,6 +7,7 @@ import { memberText } from "./member-scan.js";
 import type { SliceOptions } from "./slice.js";
 import {
   abortedError,
+  tombstone,
   type ChangesOptions,
   type Chunk,
   type DesignDocumentRow,
@@ -51,6 +52,7 @@ interface PouchChange {
 
 interface PouchRow {
   readonly id?: string;
+  readonly value?: { readonly rev: string; readonly deleted?: boolean };
   readonly doc?: object | null;
 }
 
@@ -199,9 +201,17 @@ export class PouchSource implements Source {
     } catch (error) {
       const status =
         typeof error === "object" && error !== null && "status" in error ? error.status : undefined;
+      if (status === 404 && request.deleted === true && request.rev === undefined)
+        return this.#tombstone(request.id);
       if (status === 404 || status === 400) return undefined;
       throw this.#unreadable(error);
     }
+  }
+
+  async #tombstone(id: string): Promise<string | undefined> {
+    const { rows } = await this.#database.allDocs({ keys: [id] });
+    const value = rows[0]?.value;
+    return value?.deleted === true ? tombstone(id, value.rev) : undefined;
   }
 
   async close(): Promise<void> {

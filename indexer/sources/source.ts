@@ -84,6 +84,8 @@ export interface DocumentRequest {
   readonly conflicts?: boolean;
   readonly attachments?: boolean;
   readonly attEncodingInfo?: boolean;
+  /** Where the winner is deleted, `{"_id":…,"_rev":…,"_deleted":true}` instead of nothing, as far as the source knows of it. */
+  readonly deleted?: boolean;
 }
 
 /** Members of mapped documents that cost something to get. */
@@ -144,4 +146,9 @@ export interface Source {
 export function abortedError(signal: AbortSignal | undefined): IndexerError {
   const options = signal?.aborted ? { cause: signal.reason as unknown } : undefined;
   return new IndexerError("INDEXER_ABORTED", "The operation was aborted.", {}, options);
+}
+
+/** What is left of a deleted document, as JSON text. */
+export function tombstone(id: string, rev: string): string {
+  return JSON.stringify({ _id: id, _rev: rev, _deleted: true });
 }

@@ -44,14 +44,15 @@ export function documentPage(
   const high = highest === undefined ? undefined : bound(highest, highInclusive);
   const list = new List(tree, designs);
   const from = low === undefined ? 0 : list.rank(low);
-  const to = Math.max(from, high === undefined ? list.count : list.rank(high));
+  const top = high === undefined ? list.count : list.rank(high);
+  const to = Math.max(from, top);
   const count = Math.max(0, Math.min(limit, to - from - skip));
   const first = descending ? to - skip - count : from + skip;
   const ids = count === 0 ? [] : list.ids(first, count);
   if (descending) ids.reverse();
   return {
     total: list.count,
-    offset: Math.min(list.count, (descending ? list.count - to : from) + skip),
+    offset: Math.min(list.count, (descending ? list.count - top : from) + skip),
     ids,
   };
 }

@@ -1,5 +1,7 @@
 // The list of documents, and what a database tells of itself, against the documents that were written.
 
+import { gzipSync } from "node:zlib";
+
 import { afterAll, beforeAll, describe, expect, test } from "@jest/globals";
 
 import { Serving, design, type Answer } from "./serving.js";
@@ -7,8 +9,8 @@ import { Serving, design, type Answer } from "./serving.js";
 interface DocRow {
   readonly id?: string;
   readonly key: unknown;
-  readonly value?: { readonly rev: string };
-  readonly doc?: Readonly<Record<string, unknown>>;
+  readonly value?: { readonly rev: string; readonly deleted?: boolean };
+  readonly doc?: Readonly<Record<string, unknown>> | null;
   readonly error?: string;
 }
 
@@ -90,10 +92,82 @@ describe.each([[[]], [["--workers", "2"]]])("_all_docs of serve %j", (flags) => 
     expect(rowsOf(posted).map(({ id, key, error }) => [id, key, error])).toEqual([
       ["b", "b", undefined],
       [undefined, "none", "not_found"],
-      [undefined, "gone", "not_found"],
+      ["gone", "gone", undefined],
       ["_design/d", "_design/d", undefined],
       ["a", "a", undefined],
     ]);
+  });
+
+  test("of a deleted document its last revision is told, and no document", async () => {
+    const [gone, none] = rowsOf(await list('?keys=["gone","none"]&include_docs=true'));
+    expect(gone?.value).toEqual({ rev: expect.stringMatching(/^2-/), deleted: true });
+    expect(gone?.doc).toBeNull();
+    expect(none).toEqual({ key: "none", error: "not_found" });
+  });
+
+  test("a list of one key is a list, and comes in its own order, also reversed", async () => {
+    const one = await list('?keys=["none"]');
+    expect(rowsOf(one)).toEqual([{ key: "none", error: "not_found" }]);
+    expect(one.json["offset"]).toBeNull();
+    expect(idsOf(await list("", { keys: ["b"] }))).toEqual(["b"]);
+    expect(idsOf(await list('?keys=["b","a","B"]&descending=true&skip=1&limit=1'))).toEqual(["a"]);
+    expect(rowsOf(await list("", { keys: [1, null] }))).toEqual([
+      { key: 1, error: "not_found" },
+      { key: null, error: "not_found" },
+    ]);
+  });
+
+  test("ends that are no strings are none; ids of their own stand in for them", async () => {
+    for (const query of ["?startkey=1", "?endkey=null", "?key={}"])
+      expect(idsOf(await list(query))).toEqual(ids);
+    expect(idsOf(await list("?startkey_docid=a&endkey_docid=b"))).toEqual(["a", "b"]);
+  });
+
+  test("a range the wrong way round is empty, and says where it is", async () => {
+    const answer = await list('?startkey="b"&endkey="a"');
+    expect(answer.json).toEqual({ total_rows: ids.length, offset: ids.indexOf("b"), rows: [] });
+    const down = await list('?startkey="a"&endkey="b"&descending=true');
+    expect(down.json["offset"]).toBe(ids.length - 1 - ids.indexOf("a"));
+  });
+
+  test("update_seq is told where the list has one", async () => {
+    const { json } = await list("?update_seq=true&limit=1");
+    expect(Object.keys(json)).toEqual(["total_rows", "offset", "update_seq", "rows"]);
+    expect(json["update_seq"]).toBe((await serving.ask("/db")).json["update_seq"]);
+    expect((await list('?update_seq=true&keys=["a"]')).json["update_seq"]).toBeNull();
+  });
+
+  test.each([
+    ["group=true", "Invalid use of grouping on a map view."],
+    ["reduce=true", "Reduce is invalid for map-only views."],
+    ['keys=["a"]&startkey="b"', "`keys` is incompatible with `key`, `start_key` and `end_key`"],
+    ["partition=a", "`partition` parameter is not supported on this db"],
+  ])("refuses %s as a view does", async (query, reason) => {
+    const answer = await list(`?${query}`);
+    expect(answer.status).toBe(400);
+    expect(answer.json).toEqual({ error: "query_parse_error", reason });
+  });
+
+  test("keys must be a list, and a body JSON", async () => {
+    const reasons = [
+      await list("?keys=1"),
+      await list("", { keys: 1 }),
+      await list("", []),
+      await list("?keys=x"),
+    ].map(({ status, json }) => [status, json["error"], json["reason"]]);
+    expect(reasons).toEqual([
+      [400, "bad_request", "`keys` parameter must be an array."],
+      [400, "bad_request", "`keys` body member must be an array."],
+      [400, "bad_request", "Request body must be a JSON object"],
+      [400, "bad_request", "invalid UTF-8 JSON"],
+    ]);
+    const text = { body: "{}", headers: { "content-type": "text/plain" } };
+    expect((await serving.ask("/db/_all_docs", text)).status).toBe(415);
+    const zipped = {
+      body: gzipSync('{"limit":1}'),
+      headers: { "content-type": "application/json", "content-encoding": "gzip" },
+    };
+    expect(idsOf(await serving.ask("/db/_all_docs", zipped))).toEqual(ids.slice(0, 1));
   });
 
   test("include_docs gives each document", async () => {

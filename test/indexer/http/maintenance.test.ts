@@ -36,6 +36,10 @@ describe("what clients ask on the way", () => {
   test("the server", async () => {
     expect((await here.ask("/")).json).toMatchObject({ couchdb: "Welcome" });
     expect((await here.ask("/_up")).json).toEqual({ status: "ok" });
+    for (const path of ["/_up", "/_metrics", "/_active_tasks"]) {
+      const head = await here.ask(path, { method: "HEAD" });
+      expect([head.status, head.text]).toEqual([200, ""]);
+    }
     expect((await here.ask("/_all_dbs")).text).toBe('["shop"]\n');
     expect((await here.ask("/_session")).json).toMatchObject({ ok: true });
     expect(await here.ask("/_nothing")).toMatchObject({

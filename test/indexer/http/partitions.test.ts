@@ -282,3 +282,14 @@ describe("the program", () => {
     }
   });
 });
+
+test("the list of documents is cut to a partition", async () => {
+  const idsOf = async (query: string): Promise<unknown[]> =>
+    ((await get(`/db/_all_docs?${query}`)).json["rows"] as { id: unknown }[]).map(({ id }) => id);
+  expect(await idsOf("partition=a")).toEqual(["a:1", "a:2"]);
+  expect(await idsOf("partition=a&descending=true")).toEqual(["a:2", "a:1"]);
+  expect(await idsOf('partition=a&startkey="a:2"&endkey="b:9"')).toEqual(["a:2"]);
+  expect(await idsOf('partition=a&startkey="b:9"&endkey="a:2"&descending=true')).toEqual(["a:2"]);
+  expect(await idsOf('partition=a&startkey="b:1"')).toEqual([]);
+  expect((await get("/db/_all_docs?partition=_a")).json["error"]).toBe("illegal_partition");
+});

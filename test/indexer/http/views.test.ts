@@ -52,6 +52,18 @@ describe("a view's address", () => {
     expect(headers.etag).toBe(get.headers.etag);
   });
 
+  test("takes escapes that are none as they are written", async () => {
+    here.source.put({ _id: "percent", k: "100%é", v: 1 });
+    const { json } = await here.view(
+      "?key=%22100%%C3%A9%22&startkey_docid=%FF%&%zz=1&reduce=false",
+    );
+    expect((await here.view("?key=%22100%%C3%A9%22&%zz=1&reduce=false")).json["rows"]).toEqual([
+      { id: "percent", key: "100%é", value: 1 },
+    ]);
+    expect(json["rows"]).toEqual([]);
+    here.source.delete("percent");
+  });
+
   test("answers POST with parameters in the body, those of the URL before them", async () => {
     const { json } = await here.view("?limit=1", { body: { keys: [2, 1], limit: 5 } });
     expect(json["rows"]).toEqual([{ id: "b", key: 2, value: 20 }]);
@@ -76,6 +88,7 @@ describe("a view's address", () => {
     ["PUT", "/queries", 405, "method_not_allowed", "Only POST allowed"],
     ["GET", "?group=true", 400, "query_parse_error", "Invalid use of grouping on a map view."],
     ["GET", "?key=oops", 400, "bad_request", "invalid UTF-8 JSON"],
+    ["GET", "?start_key=%22%FF%22", 400, "bad_request", "invalid UTF-8 JSON"],
     ["GET", "?limit=-1", 400, "query_parse_error", 'Invalid value for positive integer: "-1"'],
     [
       "GET",

@@ -107,6 +107,18 @@ describe("asking for documents", () => {
     expect(asked).toBe(3);
   });
 
+  test("is asked for once as a row's own and once as a linked one, where that is not the same", async () => {
+    const asked: DocumentRequest[] = [];
+    const documents = (requests: readonly DocumentRequest[]): Promise<string[]> => {
+      asked.push(...requests);
+      return Promise.resolve(requests.map(({ attachments }) => `{"att":${attachments === true}}`));
+    };
+    const view = await modelView([row("a", null), row("b", { _id: "a" })], { documents });
+    const { body } = await ask(view, "include_docs=true&attachments=true");
+    expect((body["rows"] as Doc[]).map(({ doc }) => doc)).toEqual([{ att: true }, { att: false }]);
+    expect(asked).toEqual([{ id: "a", attachments: true }, { id: "a" }]);
+  });
+
   test("passes conflicts and attachments on for own documents only", async () => {
     const seen: DocumentRequest[] = [];
     const view = await modelView([row("a", 1), row("b", { _id: "a" })], {

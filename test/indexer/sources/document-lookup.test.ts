@@ -105,6 +105,17 @@ describe("documents of a file of changes", () => {
     ]);
   });
 
+  test("are told of as deleted to who asks for that", async () => {
+    const source = new ChangesFileSource(fileOf(text));
+    const asks = ["a", "d", "e", "none"].map((id) => ({ id, deleted: true }));
+    expect(await source.documents(asks)).toEqual([
+      '{"_id":"a","_rev":"2-b","n":2}',
+      '{"_id":"d","_rev":"2-d","_deleted":true}',
+      '{"_id":"e","_rev":"3-e","_deleted":true}',
+      undefined,
+    ]);
+  });
+
   test("show conflicts only to who asks", async () => {
     const source = new ChangesFileSource(fileOf(text));
     expect(await source.documents([{ id: "a", conflicts: true }])).toEqual([

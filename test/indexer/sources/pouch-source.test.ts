@@ -69,7 +69,18 @@ class PouchStandIn {
     return this.#live.size;
   }
 
-  async allDocs(): Promise<{ rows: { id: string; doc: Doc }[] }> {
+  async allDocs({ keys }: { readonly keys?: readonly string[] } = {}): Promise<{
+    rows: { id: string; doc?: Doc; value?: { rev: string; deleted?: boolean } }[];
+  }> {
+    if (keys) {
+      const rows = this.#rows.filter(({ id }) => keys.includes(id));
+      return Promise.resolve({
+        rows: rows.map(({ id, deleted, doc }) => ({
+          id,
+          value: { rev: doc._rev, ...(deleted === true ? { deleted } : {}) },
+        })),
+      });
+    }
     const found = this.#rows.filter((row) => row.id.startsWith("_design/") && row.deleted !== true);
     return Promise.resolve({ rows: found.map(({ id, doc }) => ({ id, doc })) });
   }
@@ -154,9 +165,13 @@ describe("a PouchDB database", () => {
         { id: "gone" },
         { id: "gone", rev: "2-g" },
         { id: "no" },
+        { id: "gone", deleted: true },
+        { id: "no", deleted: true },
       ]),
     ).toEqual([
       '{"_id":"a","_rev":"1-a"}',
+      undefined,
+      '{"_id":"gone","_rev":"2-g","_deleted":true}',
       undefined,
       '{"_id":"gone","_rev":"2-g","_deleted":true}',
       undefined,
