@@ -1,9 +1,12 @@
 // A server whose host was killed notices at its next read; one that is inside a function that never ends would run for ever. So a small
 // thread looks whether the host is still there, and ends the process when it is not. Starting it costs half as much as starting the
-// server; so that is done only for functions that are not known to end (endless.ts).
+// server; so that is done at once only for functions that are not known to end (endless.ts), and for others when the server has
+// worked so long that the price no longer shows: a proof that is wrong must not be all that stands between a function and running for ever.
 import type { Worker } from "node:worker_threads";
 
 const INTERVAL_MS = 1000;
+/** Age of a server that is watched whatever its functions are. */
+export const WATCHED_AGE_MS = 5000;
 
 /** Runs in the thread. A process whose parent died gets another one, where the system does that; elsewhere the parent can be asked for. */
 const WATCH = `
@@ -41,4 +44,25 @@ export function endWithParent(parent: number): void {
   }
   worker.on("error", () => undefined);
   worker.unref();
+}
+
+/** Starts a watch once: at `mayNotEnd`, or when told of an age at which it is due. */
+export class ParentWatch {
+  readonly #start: () => void;
+  #started = false;
+
+  constructor(start: () => void) {
+    this.#start = start;
+  }
+
+  mayNotEnd(): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.#start();
+  }
+
+  /** `ageMs`: how long the process has been there. */
+  aged(ageMs: number): void {
+    if (ageMs >= WATCHED_AGE_MS) this.mayNotEnd();
+  }
 }

@@ -1,7 +1,7 @@
 // The program `viewmill-server`: its options, its input and its output. See README.md.
 import { readSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { endWithParent } from "./parent-watch.js";
+import { endWithParent, ParentWatch } from "./parent-watch.js";
 import { serve, type ServeIo } from "./serve.js";
 import { Session, type SessionOptions } from "./index.js";
 
@@ -67,6 +67,9 @@ const io: ServeIo = {
 /** Runs the program until its input ends; answers the exit code. `parent` is the process that started it. */
 export function run(parent: number): number {
   let options: SessionOptions;
+  const watch = new ParentWatch(() => {
+    endWithParent(parent);
+  });
   try {
     const { values } = parseArgs({
       options: {
@@ -92,11 +95,17 @@ export function run(parent: number): number {
         ? {}
         : { logLinesMax: Number(values["log-lines-max"]) }),
       mayNotEnd: () => {
-        endWithParent(parent);
+        watch.mayNotEnd();
       },
       ...(values["exceptions-json"] === true ? { exceptions: "json" } : { tracesMax: 0 }),
     };
-    return serve(new Session(options), io);
+    return serve(new Session(options), {
+      ...io,
+      write(bytes) {
+        watch.aged(performance.now());
+        return io.write(bytes);
+      },
+    });
   } catch (e) {
     const code = (e as { code?: unknown }).code;
     const usage =

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "@jest/globals";
 import { Session } from "../../viewserver/index.js";
 import { provablyEnds } from "../../viewserver/endless.js";
+import { ParentWatch, WATCHED_AGE_MS } from "../../viewserver/parent-watch.js";
 import { prepare } from "../../viewserver/source.js";
 
 function ends(source: string): boolean {
@@ -25,6 +26,9 @@ describe("what most views look like ends", () => {
     "function(keys, values, rereduce){ return sum(values) }",
     "function(k, v, r){ var s = 0; v.forEach(x => { s += x }); return { s: s, n: v.length } }",
     "function(doc){ (function () { emit(doc.a) })() }",
+    "function(doc){ if (Array.isArray(doc.l)) emit(Math.max.apply(null, doc.l), Object.values(doc.o)) }",
+    "function(k, v, r){ var o = {}; v.forEach(x => { o[x.k] = (o[x.k] || 0) + x.n }); o.n = v.length; return o }",
+    "function(doc){ var a = []; a[0] = doc.x; a[1] = doc.y; emit(a) }",
   ])("%s", (source) => {
     expect(ends(source)).toBe(true);
   });
@@ -79,10 +83,59 @@ describe("what might go on for ever does not", () => {
     "function(doc){ JSON.stringify(doc, () => { for (;;) ; }) }",
     "var go = () => { for (;;) ; }; function(doc){ [1].map(go) }",
     "for (;;) ; function(doc){}",
+    // Collections and iterators see what is added while they are gone through.
+    "function(doc){ var m = new Map([[1, 1]]); m.forEach((v, k) => { m.delete(k); m.set(k, v) }) }",
+    "function(doc){ var s = new Set([1]); s.forEach(x => { s.delete(x); s.add(x) }) }",
+    "function(doc){ var a = [1]; a.values().forEach(x => { a.push(x) }) }",
+    "function(doc){ var a = [1]; a.entries().find(x => { a.push(x) }) }",
+    "function(doc){ var a = [1], i = a.keys(); for (const k of i) a.push(k) }",
+    // Functions beside the one that is called, which nobody is seen to call.
+    "var o = {}; o.get = function () { try { o.get() } catch (e) {} o.get() }; (function(doc){ o.get() })",
+    "o = {}; o.toString = function () { try { o + '' } catch (e) {} o + '' }; (function(doc){ o + '' })",
+    "Array.prototype.map = function () { for (;;) ; }; (function(doc){ doc.l.map(x => x) })",
+    "Object.defineProperty(Object.prototype, 'x', { get: function () { for (;;) ; } }); (function(doc){ emit(doc.x) })",
+    // It ends, but nobody would live to see it.
+    "function(doc){ var a = []; for (var k in doc) a = [a, a]; a.flat(1 / 0) }",
+    "function(doc){ var a = []; a.length = 4294967295; a.find(x => a.includes(1)) }",
+    "function(doc){ var a = []; a[4294967294] = 1; a.find(x => a.includes(2)) }",
+    "function(doc){ var a = []; a[doc.n] = 1; a.find(x => a.includes(2)) }",
+    "function(doc){ var a = {}; a = []; a[doc.n] = 1; a.find(x => a.includes(2)) }",
+    "function(doc){ Array(4294967295).find(x => Array(4294967295).includes(1)) }",
+    "function(doc){ new Array(4294967295).find(x => 0) }",
+    "function(doc){ doc.l.map(Array).find(a => a.find(x => 0)) }",
+    "function(doc){ 'a'.repeat(268435456).indexOf('b' + doc.s) }",
+    "function(doc){ ''.padEnd(268435456, 'a').indexOf('b' + doc.s) }",
+    "function(doc){ doc.l.forEach(x => BigInt(2) ** BigInt(x)) }",
+    "function(doc){ emit(String(2n ** 1000000000n)) }",
+    "function(doc){ doc.l.forEach(x => Math.max.apply(null, doc)) }",
+    // Ways to call what cannot be seen.
+    "function(doc){ var t = s => s; t`x` }",
+    "function(doc){ label: while (true) continue label }",
+    "function(doc){ [..._ => { for (;;) ; }] }",
+    "function(doc, f = () => { for (;;) ; }){ f() }",
+    "function(doc){ var { a = () => { for (;;) ; } } = doc; a() }",
+    "function(doc){ Object.prototype.toString = emit }",
+    "function(doc){ doc.l.sort((a, b) => { for (;;) ; }) }",
+    "function(doc){ doc.l.toSorted(function c(a, b) { return [1].map(c) }) }",
   ])("%s", (source) => {
     const prepared = prepare(source, "declared");
     expect("error" in prepared || !provablyEnds(prepared)).toBe(true);
   });
+});
+
+test("a server that has worked for long is watched whatever it runs, once", () => {
+  let starts = 0;
+  const watch = new ParentWatch(() => starts++);
+  const after = (ageMs: number): number => {
+    watch.aged(ageMs);
+    return starts;
+  };
+
+  expect(after(WATCHED_AGE_MS - 1)).toBe(0);
+  expect(after(WATCHED_AGE_MS)).toBe(1);
+  expect(after(WATCHED_AGE_MS * 2)).toBe(1);
+  watch.mayNotEnd();
+  expect(starts).toBe(1);
 });
 
 describe("a session tells once that a function may not end", () => {
