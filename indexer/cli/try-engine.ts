@@ -75,7 +75,8 @@ export class TryEngine {
     for (const [ordinal, { id, json }] of [...last.values()].entries()) {
       const answer = await this.#process.ask({ kind: "map", doc: json });
       if (answer.kind === "death") {
-        remarks.push(failureOf(id, answer.error, answer.reason));
+        const view = await this.#guiltyView(json);
+        remarks.push(failureOf(id, answer.error, answer.reason, view));
         continue;
       }
       for (const line of answer.logs) remarks.push(mapRemark(line, id, trees[line.fn]?.map ?? ""));
@@ -113,6 +114,17 @@ export class TryEngine {
 
   close(): void {
     this.#process.close();
+  }
+
+  /** The first view whose map function alone is ended by the document; undefined where it takes several together. */
+  async #guiltyView(doc: string): Promise<string | undefined> {
+    const { trees } = this.design.group;
+    for (const [only, tree] of trees.entries()) {
+      if (trees.length === 1) return treeLabel(tree);
+      const answer = await this.#process.ask({ kind: "map", doc, only });
+      if (answer.kind === "death") return treeLabel(tree);
+    }
+    return undefined;
   }
 
   #viewOf(fault: CompileFault): string {

@@ -9,7 +9,7 @@ export interface Remark {
   readonly id: string | undefined;
   /** Number of the tree whose map function it was; undefined for a reduce, and when it cannot be told. */
   readonly tree: number | undefined;
-  /** The view of a reduce, where it can be told. */
+  /** The view of a reduce, or the one to blame for a document that failed in all, where it can be told. */
   readonly view: string | undefined;
   /** The log's text, or the error's name. */
   readonly text: string;
@@ -52,13 +52,13 @@ export function reduceRemark(line: LogLine, view: string | undefined, source: st
   return { id: undefined, tree: undefined, view, source, ...textsOf(line) };
 }
 
-/** A document that failed as a whole. */
-export function failureOf(id: string, error: string, reason: string): Remark {
+/** A document that failed as a whole, in all views. @param view - the one to blame, where it can be told. */
+export function failureOf(id: string, error: string, reason: string, view?: string): Remark {
   return {
     kind: "error",
     id,
     tree: undefined,
-    view: undefined,
+    view,
     text: error,
     reason,
     source: "",

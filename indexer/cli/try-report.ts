@@ -128,9 +128,10 @@ export async function reportViews(
   }
   const shownTrees = new Set(options.views.map((view) => design.views.get(view)?.tree));
   const remarks = distinct(tried.remarks).filter(
-    ({ tree, view }) =>
+    ({ id, tree, view }) =>
       (tree === undefined || shownTrees.has(tree)) &&
-      (view === undefined || options.views.includes(view)),
+      // A document that fails as a whole is missing in each view, whichever is to blame.
+      (id !== undefined || view === undefined || options.views.includes(view)),
   );
   if (options.json) await printJson(results, remarks, design, origins);
   else

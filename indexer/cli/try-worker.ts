@@ -14,7 +14,8 @@ export interface TryFunctions {
 
 export type TryRequest =
   | { readonly kind: "load"; readonly functions: TryFunctions }
-  | { readonly kind: "map"; readonly doc: string }
+  /** `only`: index into `maps`, to run that function alone. */
+  | { readonly kind: "map"; readonly doc: string; readonly only?: number }
   | { readonly kind: "reduce"; readonly sources: readonly string[]; readonly rows: string }
   | { readonly kind: "rereduce"; readonly source: string; readonly values: string };
 
@@ -39,6 +40,7 @@ export type TryReply =
 const NOTHING = "function (doc) {}";
 
 const session = new Session();
+let loaded: TryFunctions | undefined;
 
 function addFunction(to: Session, source: string): string | undefined {
   const { output } = to.handle(JSON.stringify(["add_fun", source]));
@@ -46,7 +48,9 @@ function addFunction(to: Session, source: string): string | undefined {
   return Array.isArray(reply) ? String(reply[2]) : undefined;
 }
 
-function load({ lib, maps, reduces }: TryFunctions): CompileFault[] {
+function load(functions: TryFunctions): CompileFault[] {
+  const { lib, maps, reduces } = functions;
+  loaded = functions;
   const faults: CompileFault[] = [];
   for (const [index, source] of reduces.entries()) {
     const error = session.compileCheck(source);
@@ -65,6 +69,15 @@ function load({ lib, maps, reduces }: TryFunctions): CompileFault[] {
     });
   }
   return faults;
+}
+
+/** A session with one of the map functions. */
+function alone(only: number): Session {
+  const single = new Session();
+  single.handle('["reset"]');
+  if (loaded?.lib !== undefined) single.handle(`["add_lib",${loaded.lib}]`);
+  addFunction(single, loaded?.maps[only] ?? NOTHING);
+  return single;
 }
 
 interface Call {
@@ -112,8 +125,11 @@ function answer(request: TryRequest): TryReply {
     case "load":
       return { kind: "load", faults: load(request.functions) };
     case "map": {
-      const reply = session.mapDocument(request.doc);
-      return { kind: "map", reply, logs: session.takeLogs(request.doc) };
+      const to = request.only === undefined ? session : alone(request.only);
+      const reply = to.mapDocument(request.doc);
+      const logs = to.takeLogs(request.doc);
+      if (to !== session) to.dispose();
+      return { kind: "map", reply, logs };
     }
     case "reduce": {
       const { sources, rows } = request;

@@ -216,6 +216,24 @@ function inner(values: { a: { b: number } }): number {
     ]);
   });
 
+  test("of several views the one that took a document down is named, also to who asked for another", async () => {
+    const dir = tempDir();
+    const views = {
+      fine: { map: "function (doc) { emit(doc.n) }" },
+      loops: { map: "function (doc) { while (doc.n === 1); emit(doc.n) }" },
+    };
+    writeFileSync(join(dir, "d.json"), JSON.stringify({ views }));
+    const line = 'error  document "loop", view loops: timeout: took longer than 1000 ms';
+    for (const only of [[], ["--view", "fine"]]) {
+      const { stdout } = await run(
+        dir,
+        ["try", "--ddoc", "d.json", "--timeout", "1000", ...only],
+        '{"_id":"loop","n":1}\n{"_id":"good","n":3}\n',
+      );
+      expect(stdout.split("\n").filter((text) => text.startsWith("error"))).toEqual([line]);
+    }
+  });
+
   test("what does not compile is told at the author's line, with exit 1", async () => {
     const dir = shop();
     const map = join(dir, "shop", "views", "by_day", "map.ts");
