@@ -11,6 +11,7 @@ import { execa, parseCommandString } from "execa";
 import { ProtocolClient, ProtocolError, streamTransport } from "../../protocol/index.js";
 import { IndexerError } from "../errors.js";
 import { compilationError } from "./compilation-error.js";
+import { killWithUs } from "./reaper.js";
 import type { FunctionLimits, GroupConfig } from "./types.js";
 
 const OPTIONS = {
@@ -71,7 +72,7 @@ export function ownServer(
   };
 }
 
-/** The flag has two names; Nodes without it run without the second fence. The thread that watches for the host's death needs `worker`. */
+/** The flag has two names; Nodes without it run without the second fence. */
 function permissionFlags(program: string): string[] {
   const known = process.allowedNodeEnvironmentFlags;
   const flag = ["--permission", "--experimental-permission"].find((name) => known.has(name));
@@ -81,7 +82,6 @@ function permissionFlags(program: string): string[] {
     readable.push(...dependencyPaths(program, dependency));
   return [
     flag,
-    "--allow-worker",
     ...readable.map((path) => `--allow-fs-read=${path}`),
     "--disable-warning=ExperimentalWarning",
     "--disable-warning=SecurityWarning",
@@ -136,7 +136,10 @@ export class ServerProcess {
   constructor(command: ServerCommand, options: ServerProcessOptions) {
     this.#command = command;
     this.#child = start(command);
+    const { pid } = this.#child;
+    const release = command.own && pid !== undefined ? killWithUs(pid) : undefined;
     void this.#child.then((result) => {
+      release?.();
       clearInterval(this.#memory);
       this.#exit = { exitCode: result.exitCode, signal: result.signal, code: result.code };
     });
