@@ -3,11 +3,18 @@
 // a key, and each operation to the one before it of the same key. The order of keys is made when somebody asks for it: batches
 // come sorted, so that they are merged, and what was in order stays so.
 
+import { randomBytes } from "node:crypto";
 import { compareBytes } from "./bytes.js";
+import { keyedHash } from "./keyed-hash.js";
 import type { Bytes, TreeOp } from "./types.js";
 
 const SLOTS_MIN = 256;
 const NONE = -1;
+
+const hashKey = new Uint32Array(Uint8Array.from(randomBytes(8)).buffer);
+/** Of keys; another one in each thread of each process. */
+const hashOf = keyedHash(hashKey[0] as number, hashKey[1] as number);
+
 /** Value end of an operation that removes its key. */
 const REMOVED = 0xffff_ffff;
 
@@ -231,12 +238,6 @@ export class WaitingOps {
       this.#table[slot] = op;
     }
   }
-}
-
-function hashOf(key: Bytes): number {
-  let hash = 0x811c_9dc5;
-  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ (key[i] as number), 0x0100_0193);
-  return (hash ^ (hash >>> 15)) >>> 0;
 }
 
 /** Index of the last number that is at most `value`. */
