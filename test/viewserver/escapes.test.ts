@@ -258,6 +258,31 @@ describe("what one function does to its globals", () => {
 describe("bombs", () => {
   test.each([
     ["a string beyond V8's limit", 'var s = "x"; while (true) s += s;', 1],
+    ["a string of many repetitions", '"x".repeat(1e9);', 1],
+    ["a buffer that cannot be", "new ArrayBuffer(1e15);", 1],
+    ["recursion without end", "(function f() { f(); })();", 1],
+    [
+      "an array nested deeper than the stack",
+      "var a = []; for (var i = 0; i < 1e5; i++) a = [a]; emit(a, 1);",
+      1,
+    ],
+    ["a getter that calls itself", "emit({ get a() { return this.a; } }, 1);", 1],
+    [
+      "a toJSON that calls itself",
+      "var o = { toJSON: function () { return JSON.stringify(o); } }; emit(o, 1);",
+      1,
+    ],
+    ["rows without end", "for (var i = 0; ; i++) emit([i, i, i, i], null);", "SIGABRT"],
+    [
+      "a Map that fills the heap",
+      "var m = new Map(); for (var i = 0; ; i++) m.set(i, new Array(1e5).fill(i));",
+      "SIGABRT",
+    ],
+    [
+      "rows that double",
+      "var a = [1]; while (true) a = [a, a, new Array(1e5).fill(1)];",
+      "SIGABRT",
+    ],
     ["JSON text that cannot be parsed", 'JSON.parse("[".repeat(1e6));', 1],
     ["a cycle", "var o = {}; o.o = o; emit(o, 1);", 1],
     [
