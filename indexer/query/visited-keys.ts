@@ -48,12 +48,13 @@ export class VisitedKeys {
 
   /** The key, parsed. */
   value(entry: VisitedSlice): unknown {
-    if (this.#plain !== undefined) return this.#plain;
+    // A row with a text of its own has another key than its neighbours, for all that collates equally.
+    const own = ((entry.valueBytes[entry.valueStart] as number) & ROW_KEY_TEXT) !== 0;
+    if (!own && this.#plain !== undefined) return this.#plain;
     const text = this.text(entry);
     // Between the quotes of a string without escapes is the string.
     const value: unknown =
       text.startsWith('"') && !text.includes("\\") ? text.slice(1, -1) : JSON.parse(text);
-    const own = ((entry.valueBytes[entry.valueStart] as number) & ROW_KEY_TEXT) !== 0;
     if (!own && (typeof value === "string" || typeof value === "number")) this.#plain = value;
     return value;
   }
