@@ -98,7 +98,7 @@ test(
 test(
   "that measure sees a leak: without resets, what the functions keep shows",
   async () => {
-    const { wrong, samples } = await soak((round) => round < 28, false);
+    const { wrong, samples } = await soak((round) => round < 56, false);
 
     expect(wrong).toBe(0);
     if (process.platform === "linux") expect(growthMb(samples)).toBeGreaterThan(GROWTH_MB_MAX);
