@@ -6,9 +6,26 @@ export interface Attack {
   readonly name: string;
   /** Body of `function (doc) { … }`. `seize(F)` tries a Function constructor; it emits when that reaches the process. */
   readonly body: string;
-  readonly naive:
-    "escapes" | "escapes later" | "escapes in a process" | "hangs" | "kills" | "pollutes";
+  /** What it does where nothing defends: how that is seen is told in naive-runs.ts. */
+  readonly naive: NaiveEnd;
 }
+
+export type NaiveEnd =
+  /** Emits "ESCAPED". */
+  | "escapes"
+  | "escapes later"
+  | "escapes in a process"
+  /** Changes a prototype of the host. */
+  | "pollutes"
+  /** Another function of the same host no longer emits what it should. */
+  | "harms its neighbour"
+  /** A line on stdout that passes for a reply. */
+  | "forges a reply"
+  /** An exception that nobody catches. */
+  | "kills"
+  /** V8 gives up for want of memory. */
+  | "aborts"
+  | "hangs";
 
 const SEIZE = `
   function seize(F) {

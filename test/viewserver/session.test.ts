@@ -183,19 +183,6 @@ describe("logs", () => {
     expect(session.takeLogs()).toEqual([]);
   });
 
-  test("are limited per document, in number and length", () => {
-    const session = new Session({ logLinesMax: 2, logCharsMax: 5 });
-    session.handle(
-      "[\"add_fun\",\"function(d){ for (var i = 0; i < 10; i++) log('x' + i + 'yyyyyyyyy') }\"]",
-    );
-    session.mapDocument("{}");
-    const texts = session.takeLogs().map((l) => l.text);
-
-    expect(texts).toEqual(["x0yyy…", "x1yyy…", "log_limit: 8 further log lines were dropped"]);
-    session.mapDocument("{}");
-    expect(session.takeLogs().length).toBe(3);
-  });
-
   test.each([
     "log(Symbol())",
     "log({toString: 1, toJSON: 1})",

@@ -153,13 +153,14 @@ export function createMapping(
         const slot = slots[i] as Slot;
         const rows: unknown[] = [];
         slot.rows = rows;
+        // A toJSON may have emitted too much while the rows before were printed.
+        slot.exceeded = "";
         results.push(rows);
         try {
           (slot.fn as (doc: unknown) => unknown)(doc);
           if (slot.exceeded !== "") throw new RangeError(slot.exceeded);
         } catch (e) {
           results[i] = [];
-          slot.exceeded = "";
           viewError(e, i, doc, true);
         }
       }
