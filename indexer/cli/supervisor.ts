@@ -10,6 +10,12 @@ const SUPERVISED = "VIEWMILL_SUPERVISED";
 /** Port that the child before this one listened on. */
 const PORT = "VIEWMILL_PORT";
 const RESTARTS_MAX = 50;
+/**
+ * glibc gives blocks of this many bytes and more a mapping of their own and returns them to the system when they are freed. Left to
+ * itself it raises the limit with every large block that is freed, to 32 MiB, and what an indexer keeps resident grows with the length
+ * of the build (figures in test/bench/PROFILES.md). Other allocators ignore it; who has set it keeps his value.
+ */
+const MALLOC = { MALLOC_MMAP_THRESHOLD_: String(1 << 20) };
 /** A child that has said its result and does not end has a thread that cannot be interrupted: it is killed. */
 const END_GRACE_MS = 1500;
 /** Signals of a process that broke, not of one that was asked to end. */
@@ -72,6 +78,7 @@ export async function supervise(argv: readonly string[]): Promise<number> {
     const child = spawn(process.execPath, [...process.execArgv, program, ...argv], {
       stdio: ["inherit", "inherit", "inherit", "ipc"],
       env: {
+        ...MALLOC,
         ...process.env,
         [SUPERVISED]: "1",
         ...(port === undefined ? {} : { [PORT]: String(port) }),
