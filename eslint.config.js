@@ -4,7 +4,7 @@ import tseslint from "typescript-eslint";
 
 // Another folder is entered only through its index.js; tests may reach inner modules.
 const throughIndexOnly = {
-  regex: "^(\\.\\./)+(btree|protocol|viewserver|indexer)/(?!index\\.js$)",
+  regex: "^(\\.\\./)+(kernels|btree|protocol|viewserver|indexer)/(?!index\\.js$)",
   message: "Enter another folder through its index.js.",
 };
 
@@ -18,6 +18,8 @@ export default defineConfig(
       "examples/",
       "coverage/",
       "scripts/",
+      // Another language, which looks like TypeScript.
+      "kernels/assembly/",
       "*.config.js",
     ],
   },

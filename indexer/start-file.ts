@@ -9,7 +9,7 @@ const BUNDLES = {
 } as const;
 
 /** What `tsc -b` writes whenever it compiled something of a room; absent in a published package, whose bundles are never out of date. */
-const COMPILED = ["protocol", "btree", "viewserver", "indexer"].map(
+const COMPILED = ["kernels", "protocol", "btree", "viewserver", "indexer"].map(
   (room) => new URL(`../.tsbuildinfo/${room}.tsbuildinfo`, import.meta.url),
 );
 

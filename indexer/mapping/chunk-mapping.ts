@@ -26,6 +26,8 @@ export const NO_FAILURES: readonly ViewFailure[] = [];
 const BLOCK_DOCUMENTS = 512;
 const BLOCK_BYTES = 1 << 18;
 
+const NONE = new Uint32Array(0);
+
 const BATCH_DOCUMENTS_FIRST = 8;
 /** A batch counts as one document for the watchdog, so it must stay far below any time that a document may take. */
 const BATCH_MS_MAX = 5;
@@ -44,6 +46,7 @@ export class ChunkMapping {
   readonly #replies: string[] = [];
   readonly #positions: number[] = [];
   readonly #logs = new Map<number, readonly LogLine[]>();
+  readonly #gathered = new Uint32Array(BLOCK_DOCUMENTS);
   /** Positions of the documents that the text has gathered. */
   readonly #batch: number[] = [];
   #batchMax: number;
@@ -118,7 +121,11 @@ export class ChunkMapping {
     const encoder = this.#encoder;
     const text = this.#text;
     const batch = this.#batch;
-    text.enter(start, end);
+    const isGathered = (i: number): boolean =>
+      verdicts[i] === MAP && (failures.size === 0 || !failures.has(i));
+    const gathered =
+      this.#batchMax > 1 && text.gathers ? this.#positionsOf(start, end, isGathered) : NONE;
+    text.enter(start, end, gathered);
     for (let i = start; i < end; i++) {
       const verdict = verdicts[i];
       if (verdict === SKIP) continue;
@@ -144,6 +151,12 @@ export class ChunkMapping {
     }
     if (batch.length > 0) this.#mapBatch();
     this.#beats[this.#task.slot] = 0;
+  }
+
+  #positionsOf(start: number, end: number, holds: (i: number) => boolean): Uint32Array {
+    let n = 0;
+    for (let i = start; i < end; i++) if (holds(i)) this.#gathered[n++] = i;
+    return this.#gathered.subarray(0, n);
   }
 
   #mapOne(i: number): void {

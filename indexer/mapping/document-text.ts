@@ -1,10 +1,11 @@
 // The text of each document of a chunk as its map functions are to see it: whole, or cut down to the members they can see.
 
-import { Projector } from "./projector.js";
 import type { Slices } from "../sources/index.js";
+import { BlockProjection } from "./block-projection.js";
+import { Projector } from "./projector.js";
 
 /** Cutting down is given up when more than this share of the bytes is wanted anyway. */
-const WANTED_SHARE_MAX = 0.6;
+export const WANTED_SHARE_MAX = 0.6;
 const SAMPLE_DOCUMENTS = 64;
 /** Shorter pieces are copied byte by byte. */
 const LONG_PIECE = 64;
@@ -15,6 +16,10 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
+const NO_POSITIONS = new Uint32Array(0);
+/** In a list, a comma stands before each document but the first. */
+const LIST_FRAME = { head: ",", tail: "" };
+
 export class DocumentText {
   readonly #slices: Slices;
   readonly #docs: Buffer;
@@ -22,8 +27,19 @@ export class DocumentText {
   readonly #words: Uint32Array;
   readonly #shift: number;
   #projector: Projector | undefined;
-  #block = "";
+  readonly #projection: BlockProjection | undefined;
+  /** Positions of the documents that were projected together; empty when they were not. */
+  #together: Uint32Array = NO_POSITIONS;
+  /** How many of them have been asked for. */
+  #met = 0;
+  /** What was written for those that were gathered since the last list; nothing while the end is 0. */
+  #from = 0;
+  #to = 0;
+  /** What was written for them, if it is ASCII. */
+  #written: string | undefined;
+  #block: string | undefined;
   #base = 0;
+  #end = 0;
   #sampled = 0;
   #bytes = 0;
   #wanted = 0;
@@ -41,14 +57,21 @@ export class DocumentText {
     this.#words = new Uint32Array(buffer, 0, buffer.byteLength >>> 2);
     this.#shift = byteOffset;
     this.#projector = members && new Projector(members);
+    this.#projection = members && BlockProjection.create(members, LIST_FRAME);
   }
 
-  /** Documents [start, end) are asked for next. */
-  enter(start: number, end: number): void {
+  /**
+   * Documents [start, end) are asked for next.
+   *
+   * @param gathered - positions of those that `gather` will be called for, in this order; it may stay with the first ones. None when it will
+   * not be called.
+   */
+  enter(start: number, end: number, gathered: Uint32Array): void {
     const { docStart, docEnd } = this.#slices;
     this.#base = docStart[start] as number;
-    // Latin-1 makes one character of each byte, so what is ASCII is a slice of the block's string; other text is decoded.
-    this.#block = this.#docs.toString("latin1", this.#base, docEnd[end - 1]);
+    this.#end = docEnd[end - 1] as number;
+    this.#block = undefined;
+    this.#projectTogether(gathered);
   }
 
   /** As the functions are to see it. */
@@ -76,6 +99,16 @@ export class DocumentText {
 
   /** Gathers a document, as the functions are to see it, for {@link takeList}. False when it has to go by itself. */
   gather(i: number): boolean {
+    const met = this.#met;
+    if (this.#together[met] === i) {
+      this.#met = met + 1;
+      const projection = this.#projection as BlockProjection;
+      const start = projection.start(met);
+      if (start === 0) return false;
+      if (this.#to === 0) this.#from = start;
+      this.#to = projection.end(met);
+      return true;
+    }
     const from = this.#slices.docStart[i] as number;
     const to = this.#slices.docEnd[i] as number;
     const projector = this.#projector;
@@ -113,6 +146,7 @@ export class DocumentText {
 
   /** JSON text of the list of documents gathered since the last call. */
   takeList(): string {
+    if (this.#to > 0) return this.#takeTogether();
     this.#list[this.#listed++] = CLOSE_BRACKET;
     const text = this.#list.toString(this.#listHigh < 0x80 ? "latin1" : "utf8", 0, this.#listed);
     this.#listed = 0;
@@ -120,10 +154,42 @@ export class DocumentText {
     return text;
   }
 
+  #projectTogether(positions: Uint32Array): void {
+    this.#together = NO_POSITIONS;
+    this.#met = this.#to = 0;
+    const projection = this.#projection;
+    if (this.#projector === undefined || projection === undefined || positions.length === 0) return;
+    const { docStart, docEnd } = this.#slices;
+    if (!projection.project(this.#docs, docStart, docEnd, positions)) return;
+    if (this.#sampled < SAMPLE_DOCUMENTS) {
+      this.#sampled += positions.length;
+      for (const i of positions) this.#bytes += (docEnd[i] as number) - (docStart[i] as number);
+      this.#wanted += projection.length;
+      if (this.#sampled >= SAMPLE_DOCUMENTS && this.#wanted > this.#bytes * WANTED_SHARE_MAX) {
+        this.#projector = undefined;
+        return;
+      }
+    }
+    this.#together = positions;
+    this.#written = projection.ascii ? projection.written.toString("latin1") : undefined;
+  }
+
+  /** What was written for documents in a row stands in a row. */
+  #takeTogether(): string {
+    const from = this.#from;
+    const to = this.#to;
+    this.#to = 0;
+    if (this.#written !== undefined) return `[${this.#written.slice(from, to)}]`;
+    const written = (this.#projection as BlockProjection).written;
+    return `[${written.toString("utf8", from, to)}]`;
+  }
+
   #slice(from: number, to: number): string {
-    return this.#isAscii(this.#shift + from, this.#shift + to)
-      ? this.#block.slice(from - this.#base, to - this.#base)
-      : this.#docs.toString("utf8", from, to);
+    if (!this.#isAscii(this.#shift + from, this.#shift + to))
+      return this.#docs.toString("utf8", from, to);
+    // Latin-1 makes one character of each byte, so what is ASCII is a slice of the block's string; other text is decoded.
+    this.#block ??= this.#docs.toString("latin1", this.#base, this.#end);
+    return this.#block.slice(from - this.#base, to - this.#base);
   }
 
   #growList(more: number): void {
@@ -153,52 +219,4 @@ export class DocumentText {
     for (let i = from >>> 2; i < end; i++) any |= words[i] as number;
     return (any & 0x80808080) === 0;
   }
-}
-
-const HEAD = Buffer.from('["map_doc",');
-
-/** A thread prepares one chunk after the other: the buffer in which lines are put together is kept. */
-let scratch = new Uint8Array(0);
-
-/**
- * `["map_doc",…]` lines of documents cut down to the wanted members; undefined when that is not worth it or not possible for one of them.
- *
- * @param mapped - positions of the documents.
- * @param lineEnds - is given the offset after the LF of each line.
- */
-export function projectedLines(
-  slices: Slices,
-  mapped: Uint32Array,
-  members: ReadonlySet<string>,
-  lineEnds: Uint32Array,
-): Uint8Array | undefined {
-  const projector = new Projector(members);
-  const { docs } = slices;
-  let bytes = 0;
-  for (const i of mapped)
-    bytes += (slices.docEnd[i] as number) - (slices.docStart[i] as number) + HEAD.length + 4;
-  const limit = Math.floor(bytes * WANTED_SHARE_MAX);
-  if (scratch.length < limit) scratch = new Uint8Array(limit);
-  const lines = scratch;
-  let p = 0;
-  for (let n = 0; n < mapped.length; n++) {
-    const i = mapped[n] as number;
-    if (!projector.project(docs, slices.docStart[i] as number, slices.docEnd[i] as number))
-      return undefined;
-    // Bytes past the end of the buffer are dropped: the limit is looked at below.
-    for (let at = 0; at < HEAD.length; at++) lines[p++] = HEAD[at] as number;
-    for (let k = 0; k < projector.count; k++) {
-      lines[p++] = k > 0 ? 0x2c : 0x7b;
-      const to = projector.to[k] as number;
-      for (let from = projector.from[k] as number; from < to; from++)
-        lines[p++] = docs[from] as number;
-    }
-    if (projector.count === 0) lines[p++] = 0x7b;
-    lines[p++] = 0x7d;
-    lines[p++] = 0x5d;
-    lines[p++] = 0x0a;
-    if (p > limit) return undefined;
-    lineEnds[n] = p;
-  }
-  return lines.slice(0, p);
 }

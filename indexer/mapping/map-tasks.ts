@@ -10,9 +10,9 @@ import { refusedId } from "../views/partitions.js";
 import { writeVarint } from "../views/row-value.js";
 import { ChunkEncoder } from "./chunk-encoder.js";
 import { ChunkMapping, COMPILING, emptyRef, NO_FAILURES } from "./chunk-mapping.js";
-import { projectedLines } from "./document-text.js";
 import { knownDocuments, type KnownDocuments } from "./known-filter.js";
 import { LineReader } from "./line-input.js";
+import { projectedLines } from "./projected-lines.js";
 import { mapSession } from "./session-cache.js";
 import {
   DELETED,

@@ -1,11 +1,11 @@
-// Finds the documents in a chunk of document lines without parsing them. Runs per document in the worker threads, so it leans on
-// what the machine does fast: single-byte searches for line ends, quotes and underscores. A document whose `_id` comes first
-// and whose line has no other `_id`, no `_deleted` and no suspicious escape is done after three searches; every other line
-// takes the walk over its members.
+// Finds the documents in a chunk of document lines without parsing them. A document whose `_id` comes first and whose line has no other
+// `_id`, no `_deleted` and no suspicious escape is plain: such lines are noted many at a time (plain-lines.ts) where that can be, or
+// are done here after three searches for single bytes. Every other line takes the walk over its members.
 
 import { ContentHasher } from "./content-hash.js";
 import { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
 import { MemberScanner, skipBlanks } from "./member-scan.js";
+import { PLAIN_LINE_BYTES_MAX, PlainLines } from "./plain-lines.js";
 import {
   AsciiEscapes,
   idFlags,
@@ -42,6 +42,7 @@ const DELETED = Buffer.from("_deleted");
 
 const hasher = new ContentHasher();
 const members = new MemberScanner();
+const plainLines = new PlainLines();
 
 /**
  * Slices a chunk of `documents` lines into `out`.
@@ -67,8 +68,13 @@ export function sliceDocuments(
   const plain = idField === "_id";
   const escapes = new AsciiEscapes(bytes);
   hasher.attach(data);
+  const many = plain && lineBytesMax >= PLAIN_LINE_BYTES_MAX && plainLines.begin(data);
   let lineStart = startsWithMark(bytes) ? 3 : 0;
   while (lineStart < size) {
+    if (many && plainLines.finds && !out.idsCopied) {
+      lineStart = plainLines.add(lineStart, out);
+      if (lineStart === size) break;
+    }
     let next = bytes.indexOf(LF, lineStart);
     if (next < 0) next = size;
     let end = next;

@@ -76,6 +76,23 @@ export class Slices {
     this.flags = flags;
   }
 
+  /** Adds `n` documents whose text is their whole line, from columns of `stride` words: id start and end, hash low and high, line start and end. */
+  addPlain(words: Uint32Array, from: number, stride: number, n: number): void {
+    const at = this.count;
+    while (at + n > this.flags.length) this.grow();
+    const column = (i: number): Uint32Array =>
+      words.subarray(from + i * stride, from + i * stride + n);
+    this.idStart.set(column(0), at);
+    this.idEnd.set(column(1), at);
+    this.hashLow.set(column(2), at);
+    this.hashHigh.set(column(3), at);
+    this.lineStart.set(column(4), at);
+    this.docStart.set(column(4), at);
+    this.docEnd.set(column(5), at);
+    this.flags.fill(0, at, at + n);
+    this.count = at + n;
+  }
+
   /**
    * Puts the id of document `count` into a buffer of its own. With the first such id of a chunk the ids before it are
    * copied too: one buffer holds all, so that readers need not care.

@@ -33,7 +33,7 @@ interface PackageFile {
 }
 
 const manifest = JSON.parse(readDocument("package.json")) as PackageFile;
-const ROOMS = ["protocol", "btree", "viewserver", "indexer"];
+const ROOMS = ["kernels", "protocol", "btree", "viewserver", "indexer"];
 
 function succeed(command: string, args: readonly string[], cwd: string): string {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: "utf8" });
@@ -126,13 +126,25 @@ describe("the package", () => {
 
   test("holds the compiled rooms, the documents, the licence and the notice, and no tests or sources", () => {
     expect(files).toEqual(
-      expect.arrayContaining(["LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "package.json"]),
+      expect.arrayContaining([
+        "LICENSE",
+        "NOTICE",
+        "README.md",
+        "CHANGELOG.md",
+        "package.json",
+        "dist/kernels/kernels.wasm",
+      ]),
     );
     const rooms = new RegExp(`^dist/(${ROOMS.join("|")}|bundle)/.*\\.(js|d\\.ts|js\\.map)$`);
     const others = files.filter((path) => !rooms.test(path));
 
     expect(
-      others.filter((path) => !/^(?:LICENSE|NOTICE|package\.json|(?!test\/).*\.md)$/.test(path)),
+      others.filter(
+        (path) =>
+          !/^(?:LICENSE|NOTICE|package\.json|dist\/kernels\/kernels\.wasm|(?!test\/).*\.md)$/.test(
+            path,
+          ),
+      ),
     ).toEqual([]);
   });
 

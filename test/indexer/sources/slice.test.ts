@@ -4,6 +4,7 @@ import { describe, expect, test } from "@jest/globals";
 import fc from "fast-check";
 import { Slices, sliceChanges, sliceDocuments } from "../../../indexer/sources/index.js";
 import type { SliceOptions } from "../../../indexer/sources/index.js";
+import { PlainLines } from "../../../indexer/sources/plain-lines.js";
 import { SLICE_DESIGN } from "../../../indexer/sources/slices.js";
 import { ids, seenOf, wellFormed, withCode, type Seen } from "./collect.js";
 
@@ -180,6 +181,88 @@ describe("slicing documents", () => {
       }),
       { numRuns: RUNS },
     );
+  });
+});
+
+/** Each line as a chunk of its own, without a line end: one that is never noted together with others. */
+function oneByOne(lines: readonly Buffer[]): Seen[] {
+  return lines.flatMap((line) => documents(line));
+}
+
+function joined(lines: readonly Buffer[]): Buffer {
+  return Buffer.concat(lines.flatMap((line) => [line, Buffer.from("\n")]));
+}
+
+describe("slicing many documents at once", () => {
+  test("is there", () => {
+    expect(new PlainLines().begin(Buffer.from('{"_id":"a"}\n'))).toBe(true);
+  });
+
+  test("finds in any lines, plain or not, what is found in each by itself", () => {
+    const id = fc.oneof(
+      fc.string({ minLength: 1 }),
+      fc.constantFrom("_design/x", "_local/x", "_x", "é", "\ud800", '"', "\\", "x".repeat(40)),
+    );
+    const rest = fc.constantFrom(
+      "",
+      ',"a":1',
+      ',"_deleted":true',
+      ',"_deleted":1',
+      ',"\\u005fdeleted":true',
+      ',"\\u00e9":"\\\\u0061"',
+      ',"_rev":"1-a","_i":{"_id":"x"}',
+      ',"_id":"again"',
+      `,"text":"${"_ \\\\ é ".repeat(20)}"`,
+      `,"a_id":"_d","_":"${"y".repeat(31)}"`,
+      ',"\ud83d\ude00":"\ufffd"',
+    );
+    const line = fc
+      .record({
+        id,
+        rest: fc.array(rest, { maxLength: 3 }),
+        end: fc.constantFrom("}", "} ", "}\r"),
+        start: fc.constantFrom("{", "{", " {", '{"first":0,'),
+        // Bytes that make the id no UTF-8.
+        broken: fc.boolean(),
+        blank: fc.integer({ min: 0, max: 9 }),
+      })
+      .map((made) => {
+        if (made.blank === 0) return Buffer.from("  ");
+        const head = Buffer.from(`${made.start}"_id":"`);
+        const tail = JSON.stringify(made.id).slice(1) + made.rest.join("") + made.end;
+        return Buffer.concat([head, Buffer.from(made.broken ? [0xff] : []), Buffer.from(tail)]);
+      });
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 20 }), (lines) => {
+        expect(documents(joined(lines))).toEqual(oneByOne(lines));
+      }),
+      { numRuns: RUNS * 5 },
+    );
+  });
+
+  test("is not put out by lines of any length, nor by how many they are", () => {
+    const lengths = [...Array(5000).keys()].map((i) => (i * 7919) % 97);
+    for (const long of [250_000, 262_143, 262_144, 262_145, 600_000])
+      lengths.splice(long % 977, 0, long);
+    const lines = lengths.map((length, i) =>
+      Buffer.from(`{"_id":"${i}","x":"${"x".repeat(length)}"}`),
+    );
+
+    expect(documents(joined(lines))).toEqual(oneByOne(lines));
+  });
+
+  test("is given up in a chunk of lines that are not plain, and not in one that has some", () => {
+    const odd = Buffer.from('{"a":1,"_id":"odd"}');
+    const plain = Buffer.from('{"_id":"plain"}');
+    const lines = [...Array(100).keys()].map((i) => (i % 30 === 29 ? plain : odd));
+
+    expect(documents(joined(lines))).toEqual(oneByOne(lines));
+  });
+
+  test("keeps ids apart from the chunk once one of them was spelled with an escape", () => {
+    const lines = ['{"_id":"a"}', '{"_id":"\\u0062"}', '{"_id":"c"}', '{"_id":"d"}'];
+
+    expect(ids(documents(lines.join("\n")))).toEqual(["a", "b", "c", "d"]);
   });
 });
 

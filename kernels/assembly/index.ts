@@ -1,0 +1,10 @@
+// What the module exports. ../kernels.ts has its types.
+
+import { REVISION } from "../revision";
+
+export { project, setProjection, wroteHigh } from "./project";
+export { slice, sliceEnd, sliceRefused } from "./slice";
+
+export function revision(): i32 {
+  return REVISION;
+}
