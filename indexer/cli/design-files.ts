@@ -1,27 +1,17 @@
 // Design documents from files: JSON, a JavaScript or TypeScript module that exports one, or a folder `views/NAME/{map,reduce}.js`.
-// A module runs as it is: it is its author's own program. Functions in it become the sources of views.
+// A module runs as it is: it is its author's own program. Functions in it become the sources of views, with what they use of the module.
 
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import type { BuildOptions } from "esbuild";
-
-import { IndexerError } from "../errors.js";
+import { bundle, FUNCTION_BUNDLE, functionOfBundle, unreadable } from "./bundling.js";
+import type { EvaluatedModule } from "./module-functions.js";
 import { METHOD_PREFIX, type SourceOrigins } from "./try-origins.js";
 
 type Json = Record<string, unknown>;
 
 const SOURCE_NAMES = [".js", ".mjs", ".ts"];
-
-function unreadable(path: string, why: string, cause?: unknown): IndexerError {
-  return new IndexerError(
-    "INDEXER_DDOC_UNREADABLE",
-    `--ddoc ${path}: ${why}`,
-    { file: path },
-    { cause },
-  );
-}
 
 /** `orders.ddoc.mjs` → `orders`. */
 function nameOf(path: string): string {
@@ -39,7 +29,7 @@ export async function loadDesignFile(path: string, origins?: SourceOrigins): Pro
   if (statSync(full).isDirectory()) loaded = await fromFolder(full, origins);
   else if (extname(full) === ".json") loaded = fromJson(full, origins);
   else if ([".js", ".mjs", ".cjs", ".ts", ".mts"].includes(extname(full)))
-    loaded = await importFile(full, origins);
+    loaded = await fromModule(full, origins);
   else throw unreadable(path, "expected .json, .js, .mjs, .cjs, .ts, .mts or a folder");
   if (typeof loaded !== "object" || loaded === null || Array.isArray(loaded))
     throw unreadable(path, "expected a design document: an object with views");
@@ -63,60 +53,56 @@ function fromJson(path: string, origins: SourceOrigins | undefined): unknown {
  * @throws IndexerError `INDEXER_DDOC_UNREADABLE`
  */
 export async function importFile(path: string, origins?: SourceOrigins): Promise<unknown> {
+  return (await loadModule(path, origins)).value;
+}
+
+/** A design document as a module; map and reduce functions that use anything of their module are bundled with it. */
+async function fromModule(path: string, origins: SourceOrigins | undefined): Promise<unknown> {
+  const module = await loadModule(path, origins);
+  // Only modules need it, and the parser behind it.
+  const { bundleFunctions } = await import("./module-functions.js");
+  return bundleFunctions(path, module, () => flatModule(path, origins), origins);
+}
+
+async function loadModule(
+  path: string,
+  origins: SourceOrigins | undefined,
+): Promise<EvaluatedModule> {
+  if (/\.m?ts$/.test(path)) return flatModule(path, origins);
   try {
-    const typescript = /\.m?ts$/.test(path);
-    const file = typescript ? await compiled(path, origins) : path;
-    if (!typescript) origins?.addText(path, readFileSync(path, "utf8"));
-    try {
-      const module = (await import(
-        `${pathToFileURL(file).href}?${statSync(path).mtimeMs}`
-      )) as Json;
-      return module["default"] ?? module["ddoc"] ?? module;
-    } finally {
-      if (typescript) rmSync(file, { force: true });
-    }
+    const code = readFileSync(path, "utf8");
+    origins?.addText(path, code);
+    return { code, map: undefined, value: await evaluate(path, path) };
   } catch (error) {
     throw unreadable(path, `cannot be loaded: ${(error as Error).message}`, error);
   }
 }
 
-/** The module as JavaScript beside its source, so that its imports resolve; removed after loading. */
-async function compiled(path: string, origins: SourceOrigins | undefined): Promise<string> {
-  const folder = dirname(path);
-  const outfile = join(folder, `.${nameOf(path)}.${process.pid}.mjs`);
-  const code = await esbuild(
-    path,
-    outfile,
-    { packages: "external", format: "esm", platform: "node" },
-    origins,
-  );
-  writeFileSync(outfile, code);
-  return outfile;
+/** The module and the files it imports as one module, evaluated beside its source, so that packages are found. */
+async function flatModule(
+  path: string,
+  origins: SourceOrigins | undefined,
+): Promise<EvaluatedModule> {
+  const outfile = join(dirname(path), `.${nameOf(path)}.${process.pid}.mjs`);
+  try {
+    const { code, map } = await bundle(
+      path,
+      outfile,
+      { packages: "external", format: "esm", platform: "node" },
+      origins,
+    );
+    writeFileSync(outfile, code);
+    return { code, map, value: await evaluate(outfile, path) };
+  } catch (error) {
+    throw unreadable(path, `cannot be loaded: ${(error as Error).message}`, error);
+  } finally {
+    rmSync(outfile, { force: true });
+  }
 }
 
-/** Bundled code. It holds no path that depends on the current folder, or the same views would not be the same everywhere. */
-async function esbuild(
-  path: string,
-  outfile: string,
-  options: BuildOptions,
-  origins: SourceOrigins | undefined,
-): Promise<string> {
-  const { outputFiles } = await (
-    await import("esbuild")
-  ).build({
-    ...options,
-    entryPoints: [path],
-    absWorkingDir: dirname(path),
-    outfile,
-    bundle: true,
-    write: false,
-    sourcemap: "external",
-    logLevel: "silent",
-  });
-  const code = outputFiles.find((file) => !file.path.endsWith(".map"))?.text ?? "";
-  const map = outputFiles.find((file) => file.path.endsWith(".map"))?.text;
-  if (map !== undefined) origins?.addBundle(path, code, map, dirname(outfile));
-  return code;
+async function evaluate(file: string, path: string): Promise<unknown> {
+  const module = (await import(`${pathToFileURL(file).href}?${statSync(path).mtimeMs}`)) as Json;
+  return module["default"] ?? module["ddoc"] ?? module;
 }
 
 async function fromFolder(folder: string, origins: SourceOrigins | undefined): Promise<Json> {
@@ -173,14 +159,7 @@ async function functionFile(
 /** A module whose default export is the function, with what it imports, as one expression. */
 async function bundled(path: string, origins: SourceOrigins | undefined): Promise<string> {
   try {
-    const options: BuildOptions = {
-      format: "iife",
-      globalName: "viewModule",
-      target: "es2022",
-      external: ["views/lib/*"],
-    };
-    const code = await esbuild(path, `${path}.bundle.js`, options, origins);
-    return `(function () {\n${code}\nreturn viewModule.default;\n})()`;
+    return functionOfBundle(await bundle(path, `${path}.bundle.js`, FUNCTION_BUNDLE, origins));
   } catch (error) {
     throw unreadable(path, (error as Error).message, error);
   }
