@@ -1,38 +1,53 @@
-// `_all_docs`: the documents of the source by id, from the id tree of an index, as CouchDB tells them.
+// `_all_docs`: the documents of the source by id, from the id tree of an index, as CouchDB tells them; the whole list, several parts of
+// it at once, and that of a partition.
 
-import type { FastifyInstance } from "fastify";
+import type { FastifyRequest, FastifyReply } from "fastify";
 
-import {
-  arrayElements,
-  assertJson,
-  badRequest,
-  checkQuery,
-  jsonKind,
-  parseError,
-  parseViewBody,
-  parseViewQuery,
-  type ViewBody,
-  type ViewQuery,
-} from "../query/index.js";
 import { memberText } from "../sources/index.js";
 import type { DocumentListQuery } from "../view-index.js";
+import {
+  boundOf,
+  idOf,
+  listQueries,
+  listQuery,
+  type ListPlace,
+  type ListQuery,
+} from "./all-docs-query.js";
 import { readJsonBody } from "./body.js";
-import type { HttpContext } from "./context.js";
+import type { Routes } from "./routes.js";
 import { sendAnswer } from "./send.js";
-import { refuseOthers } from "./routes-database.js";
 import type { ViewService } from "./service.js";
 import { beginning, queryPairs, requireDatabase } from "./view-handler.js";
 
 /** Rows whose documents are read together. */
 const PAGE_ROWS = 100;
 
-interface ListQuery extends Omit<ViewQuery, "keys"> {
-  /** JSON texts; also a list of one is a list here, which tells of what is not there. */
-  readonly keys: readonly string[] | undefined;
-}
-
-export function allDocsRoute(app: FastifyInstance, context: HttpContext): void {
-  const url = "/:db/_all_docs";
+/**
+ * @param base - the path before `/_all_docs`; it names `:db`.
+ * @param partitionOf - the partition that the path names.
+ */
+export function allDocsRoutes(
+  { app, context, methods }: Routes,
+  base: string,
+  partitionOf: (request: FastifyRequest) => string | undefined = () => undefined,
+): void {
+  const url = `${base}/_all_docs`;
+  const { service } = context;
+  const placeOf = (request: FastifyRequest): ListPlace => {
+    requireDatabase(context, (request.params as { db: string }).db);
+    return { partition: partitionOf(request), partitioned: service.partitioned };
+  };
+  const send = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    chunks: AsyncGenerator<string, void, undefined>,
+  ): Promise<void> => {
+    const text = await beginning(chunks);
+    void reply.hijack();
+    await sendAnswer(context, request.raw, reply.raw, text, undefined);
+  };
+  const bodyOf = ({ raw }: FastifyRequest): Promise<string> =>
+    readJsonBody(raw, context.bodyBytesMax);
   void app.register((scope, _options, done) => {
     // The body is read as those of views are: its type, its size, gzipped or not.
     scope.removeAllContentTypeParsers();
@@ -43,72 +58,42 @@ export function allDocsRoute(app: FastifyInstance, context: HttpContext): void {
       method: ["GET", "HEAD", "POST"],
       url,
       handler: async (request, reply) => {
-        requireDatabase(context, (request.params as { db: string }).db);
-        const body =
-          request.method === "POST"
-            ? parseViewBody(await readJsonBody(request.raw, context.bodyBytesMax))
-            : undefined;
-        const query = listQuery(queryPairs(request.url), body, context.service.partitioned);
-        const text = await beginning(textOf(context.service, query));
-        void reply.hijack();
-        await sendAnswer(context, request.raw, reply.raw, text, undefined);
+        const place = placeOf(request);
+        const body = request.method === "POST" ? await bodyOf(request) : undefined;
+        const query = listQuery(queryPairs(request.url), body, place);
+        await send(request, reply, textOf(service, query));
       },
+    });
+    scope.post(`${url}/queries`, async (request, reply) => {
+      const place = placeOf(request);
+      const queries = listQueries(queryPairs(request.url), await bodyOf(request), place);
+      await send(request, reply, textOfAll(service, queries));
     });
     done();
   });
-  refuseOthers(app, url, ["PUT", "DELETE"], "GET,HEAD,POST");
+  methods.only(`${url}/queries`, "POST");
+  methods.only(url, "GET,HEAD,POST");
 }
 
-/**
- * Reads the parameters, and checks them as those of a view without a reduce. `keys` of the query string wins over that of the body.
- * @throws QueryError 400.
- */
-function listQuery(
-  pairs: readonly (readonly [string, string])[],
-  body: ViewBody | undefined,
-  partitioned: boolean,
-): ListQuery {
-  const posted = body?.members.findLast(([name]) => name === "keys")?.[1];
-  const asked = pairs.findLast(([name]) => name === "keys")?.[1];
-  if (posted !== undefined && posted !== "null" && jsonKind(posted) !== "array")
-    throw badRequest("`keys` body member must be an array.");
-  if (asked !== undefined) {
-    assertJson(asked);
-    if (jsonKind(asked) !== "array") throw badRequest("`keys` parameter must be an array.");
+/** Each list is read when the one before has been told. */
+async function* textOfAll(
+  service: ViewService,
+  queries: readonly ListQuery[],
+): AsyncGenerator<string, void, undefined> {
+  let before = '{"results":[\r\n';
+  for (const query of queries) {
+    yield before;
+    yield* textOf(service, query, "");
+    before = ",\r\n";
   }
-  const text = asked ?? (posted === "null" ? undefined : posted);
-  const keys = text === undefined ? undefined : arrayElements(text);
-  const others = ([name]: readonly [string, string]): boolean => name !== "keys";
-  const parsed = parseViewQuery(
-    pairs.filter(others),
-    body && { members: body.members.filter(others) },
-  );
-  const query = { ...parsed, keys };
-  checkQuery(keys ? { ...parsed, keys } : parsed, false);
-  if (query.partition === undefined) return query;
-  if (!partitioned) throw parseError("`partition` parameter is not supported on this db");
-  return inPartition(query, query.partition);
+  yield queries.length === 0 ? `${before}]}\n` : "\r\n]}\n";
 }
 
-/** The part of the range that lies in the partition. */
-function inPartition(query: ListQuery, partition: string): ListQuery {
-  const { descending } = query;
-  const bounds = [`${partition}:`, `${partition};`];
-  const [first, last] = descending ? bounds.reverse() : bounds;
-  const inner = (id: string | undefined, bound = "", higher: boolean): string => {
-    if (id === undefined) return bound;
-    return Buffer.compare(Buffer.from(id), Buffer.from(bound)) > 0 === higher ? id : bound;
-  };
-  return {
-    ...query,
-    startKey: JSON.stringify(inner(boundOf(query.startKey), first, !descending)),
-    endKey: JSON.stringify(inner(boundOf(query.endKey), last, descending)),
-  };
-}
-
+/** @param end - what follows the list. */
 async function* textOf(
   service: ViewService,
   query: ListQuery,
+  end = "\n",
 ): AsyncGenerator<string, void, undefined> {
   const { keys } = query;
   let separator = "";
@@ -119,7 +104,7 @@ async function* textOf(
       separator = ",\r\n";
     }
   }
-  yield "\r\n]}\n";
+  yield `\r\n]}${end}`;
 }
 
 interface Page {
@@ -176,17 +161,6 @@ async function* pagesOfKeys(
 function headOf(total: number, offset: number | null, seq: string | undefined): string {
   const sequence = seq === undefined ? "" : `"update_seq":${seq},`;
   return `{"total_rows":${total},"offset":${offset},${sequence}"rows":[\r\n`;
-}
-
-/** The id that a key is; undefined for what is no string and so no id. */
-function idOf(key: string): string | undefined {
-  const value = JSON.parse(key) as unknown;
-  return typeof value === "string" ? value : undefined;
-}
-
-/** An end of a range; CouchDB takes one that is no string for none. */
-function boundOf(key: string | undefined): string | undefined {
-  return key === undefined ? undefined : idOf(key);
 }
 
 /** @param keys - JSON texts that were asked for: deleted and missing documents are told. Default: the ids, and they are left out. */

@@ -1,48 +1,25 @@
 // What clients ask on the way to a view: the server, the database, a document, a design document.
 
-import type { FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyReply } from "fastify";
 
 import { memberText } from "../sources/index.js";
-import { allDocsRoute } from "./all-docs.js";
-import type { HttpContext } from "./context.js";
-import { methodNotAllowed, notFound } from "./errors.js";
+import { allDocsRoutes } from "./all-docs.js";
+import { notFound } from "./errors.js";
+import { sendJson, type Routes } from "./routes.js";
 import { matchesTag } from "./send.js";
 import { queryPairs, requireDatabase } from "./view-handler.js";
 
 const READING = ["GET", "HEAD"] as const;
-const OTHERS = ["POST", "PUT", "DELETE"] as const;
 
-/** @param value - JSON text, or what becomes JSON. */
-export function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply
-    .type("application/json")
-    .header("cache-control", "must-revalidate")
-    .send(`${typeof value === "string" ? value : JSON.stringify(value)}\n`);
-}
-
-/** Answers all other methods with CouchDB's 405. */
-export function refuseOthers(
-  app: FastifyInstance,
-  url: string,
-  methods: readonly string[],
-  allowed: string,
-): void {
-  app.route({
-    method: [...methods],
-    url,
-    handler: () => {
-      throw methodNotAllowed(allowed);
-    },
-  });
-}
-
-export function databaseRoutes(app: FastifyInstance, context: HttpContext): void {
+export function databaseRoutes(routes: Routes): void {
+  const { app, context, methods } = routes;
   const { service } = context;
   const get = (
     url: string,
     handler: (reply: FastifyReply) => FastifyReply | Promise<FastifyReply>,
   ): void => {
     app.route({ method: [...READING], url, handler: (_request, reply) => handler(reply) });
+    methods.only(url, "GET,HEAD");
   };
 
   get("/", (reply) =>
@@ -107,7 +84,7 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
     }
     return sendJson(reply, json);
   };
-  allDocsRoute(app, context);
+  allDocsRoutes(routes, "/:db");
   app.route({
     method: [...READING],
     url: "/:db/_design/:ddoc",
@@ -128,6 +105,5 @@ export function databaseRoutes(app: FastifyInstance, context: HttpContext): void
       return sendDocument(request.url, reply, id, () => Promise.resolve(undefined));
     },
   });
-  for (const url of ["/", "/:db", "/:db/_design/:ddoc", "/:db/:id"])
-    refuseOthers(app, url, OTHERS, "GET,HEAD");
+  for (const url of ["/:db", "/:db/_design/:ddoc", "/:db/:id"]) methods.only(url, "GET,HEAD");
 }

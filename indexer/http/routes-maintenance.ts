@@ -1,11 +1,10 @@
 // Looking after an index over HTTP (VIEWS §21): information, tasks, compaction, cleanup, health, metrics.
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 
 import type { GroupInfo } from "../view-index.js";
-import type { HttpContext } from "./context.js";
-import { notFound, RequestError } from "./errors.js";
-import { refuseOthers, sendJson } from "./routes-database.js";
+import { methodNotAllowed, notFound, RequestError } from "./errors.js";
+import { sendJson, type Routes } from "./routes.js";
 import type { CompactionTask } from "./service.js";
 import { requireDatabase } from "./view-handler.js";
 
@@ -14,7 +13,7 @@ interface DatabaseParams {
   readonly ddoc: string;
 }
 
-export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): void {
+export function maintenanceRoutes({ app, context, methods }: Routes): void {
   const { service } = context;
   const paramsOf = (request: FastifyRequest): DatabaseParams => {
     const params = request.params as DatabaseParams;
@@ -28,7 +27,18 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
       await handler(request);
       return sendJson(reply.code(202), '{"ok":true}');
     });
-    refuseOthers(app, url, ["GET", "HEAD", "PUT", "DELETE"], "POST");
+    onlyPost(url);
+  };
+  /** Reading would be taken for reading a document of that name. */
+  const onlyPost = (url: string): void => {
+    methods.only(url, "POST");
+    app.route({
+      method: ["GET", "HEAD"],
+      url,
+      handler: () => {
+        throw methodNotAllowed("POST");
+      },
+    });
   };
 
   const get = (
@@ -36,6 +46,7 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
     handler: (reply: FastifyReply) => FastifyReply | Promise<FastifyReply>,
   ): void => {
     app.route({ method: ["GET", "HEAD"], url, handler: (_request, reply) => handler(reply) });
+    methods.only(url, "GET,HEAD");
   };
 
   get("/_up", (reply) => sendJson(reply, '{"status":"ok"}'));
@@ -52,7 +63,7 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
     return sendJson(reply, [...updates, ...compactions]);
   });
 
-  app.get("/:db/_design/:ddoc/_info", async (request, reply) => {
+  const info = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { ddoc } = paramsOf(request);
     const { groups } = await service.info(true);
     const group = groups.find(({ designDocument }) => designDocument === `_design/${ddoc}`);
@@ -87,8 +98,10 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
         collator_versions: collatorVersions,
       },
     });
-  });
-  refuseOthers(app, "/:db/_design/:ddoc/_info", ["HEAD", "POST", "PUT", "DELETE"], "GET");
+  };
+  // CouchDB answers HEAD too, and does not say so.
+  app.route({ method: ["GET", "HEAD"], url: "/:db/_design/:ddoc/_info", handler: info });
+  methods.only("/:db/_design/:ddoc/_info", "GET");
 
   post("/:db/_compact/:ddoc", async (request) => {
     await service.compact(paramsOf(request).ddoc);
@@ -102,18 +115,7 @@ export function maintenanceRoutes(app: FastifyInstance, context: HttpContext): v
     paramsOf(request);
     throw new RequestError(410, "gone", "Temporary views are not supported in CouchDB");
   });
-  refuseOthers(app, "/:db/_temp_view", ["GET", "HEAD", "PUT", "DELETE"], "POST");
-
-  for (const url of ["/:db/_partition/:partition", "/:db/_partition/:partition/*"])
-    app.route({
-      method: ["GET", "POST", "HEAD"],
-      url,
-      handler: (request) => {
-        paramsOf(request);
-        if (service.partitioned) throw notFound();
-        throw new RequestError(400, "bad_request", "database is not partitioned");
-      },
-    });
+  onlyPost("/:db/_temp_view");
 }
 
 function purgeSeqOf(text: string): unknown {

@@ -19,6 +19,8 @@ import { Gate, HEADER_BYTES_MAX } from "./gate.js";
 import { Metrics } from "./metrics.js";
 import { databaseRoutes } from "./routes-database.js";
 import { maintenanceRoutes } from "./routes-maintenance.js";
+import { partitionRoutes } from "./routes-partition.js";
+import { Methods } from "./routes.js";
 import { sendError } from "./send.js";
 import { LocalService, type ViewService } from "./service.js";
 import { ViewHandler, viewPathOf, type ViewPath } from "./view-handler.js";
@@ -142,7 +144,8 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
     });
     others(request, response);
   };
-  const app = fastify(context, (others) => {
+  const methods = new Methods();
+  const app = fastify(context, methods, (others) => {
     const server = createServer(
       {
         maxHeaderSize: HEADER_BYTES_MAX,
@@ -159,8 +162,10 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
     // A connection that was opened and says nothing is as idle as one between two requests; `requestTimeout` begins with its first byte.
     return server;
   });
-  maintenanceRoutes(app, context);
-  databaseRoutes(app, context);
+  const routes = { app, context, methods };
+  maintenanceRoutes(routes);
+  partitionRoutes(routes);
+  databaseRoutes(routes);
   await app.listen({ host, port });
   const address = app.server.address() as AddressInfo;
   const name = address.family === "IPv6" ? `[${address.address}]` : address.address;
@@ -175,6 +180,7 @@ export async function listen(options: ListenOptions): Promise<RunningServer> {
 
 function fastify(
   context: HttpContext,
+  methods: Methods,
   serverOf: (others: RequestListener) => Server,
 ): FastifyInstance {
   const app = Fastify({
@@ -195,6 +201,8 @@ function fastify(
     done(null, body);
   });
   app.setNotFoundHandler((request) => {
+    const refusal = methods.refusal(request);
+    if (refusal) throw refusal;
     const inside = request.url === `/${context.db}` || request.url.startsWith(`/${context.db}/`);
     throw new RequestError(404, "not_found", inside ? "missing" : "Database does not exist.");
   });

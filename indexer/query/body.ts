@@ -1,7 +1,8 @@
 // Bodies of POST requests (VIEWS §18): members kept as raw JSON text in the order written.
 
-import { badRequest, invalidJson } from "./errors.js";
+import { badRequest } from "./errors.js";
 import { arrayElements, jsonKind, objectMembers } from "./json-slices.js";
+import { assertJson } from "./json-text.js";
 
 /** The members of a request body: names and raw JSON texts, in order. */
 export interface ViewBody {
@@ -9,11 +10,7 @@ export interface ViewBody {
 }
 
 function parseMembers(bodyText: string): ViewBody {
-  try {
-    JSON.parse(bodyText);
-  } catch {
-    throw invalidJson();
-  }
+  assertJson(bodyText);
   if (jsonKind(bodyText) !== "object") throw badRequest("Request body must be a JSON object");
   return { members: objectMembers(bodyText) };
 }

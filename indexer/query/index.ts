@@ -5,8 +5,9 @@ export { parseQueriesBody, parseViewBody, type ViewBody } from "./body.js";
 export { arrayElements, jsonKind } from "./json-slices.js";
 export { type Step, type ViewContext } from "./context.js";
 export { badRequest, parseError, QueryError, type QueryErrorName } from "./errors.js";
+export { assertJson } from "./json-text.js";
+export { parseViewQueries } from "./queries-parameters.js";
 export {
-  assertJson,
   JSON_PARAMETERS,
   PARAMETER_NAMES,
   parseQueryObject,

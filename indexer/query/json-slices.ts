@@ -22,7 +22,7 @@ function skipBlanks(text: string, at: number): number {
 }
 
 /** Index after the string that starts at `start`. */
-function skipString(text: string, start: number): number {
+export function skipString(text: string, start: number): number {
   let quote = start;
   for (;;) {
     quote = text.indexOf('"', quote + 1);

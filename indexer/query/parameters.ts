@@ -1,9 +1,10 @@
 // Query parameters (VIEWS §7): names, aliases, defaults and the errors of reading them one by one, in the order given.
 // What they mean together is checked in resolve.ts. Keys stay raw JSON text, so that member order survives.
 
-import { badRequest, invalidJson, parseError, QueryError } from "./errors.js";
+import { badRequest, parseError, QueryError } from "./errors.js";
 import { erlangString, erlangTerm } from "./erlang-text.js";
 import { arrayElements, jsonKind } from "./json-slices.js";
+import { assertJson } from "./json-text.js";
 import { type ViewBody } from "./body.js";
 
 /** A query as it was asked. Keys are raw JSON texts. */
@@ -104,15 +105,6 @@ function plainText(value: Value): string {
 function keyText(value: Value): string {
   if (!value.json) assertJson(value.text);
   return value.text;
-}
-
-/** Throws 400 when `text` is not JSON. */
-export function assertJson(text: string): void {
-  try {
-    JSON.parse(text);
-  } catch {
-    throw invalidJson();
-  }
 }
 
 function keyList(query: QueryDraft, value: Value): void {

@@ -4,17 +4,10 @@
 import { type Bytes } from "../../btree/index.js";
 import { encodeKeyText, newestCollation } from "../collation/index.js";
 import { type CollationKind } from "../reducers/index.js";
-import { type ViewBody, parseQueriesBody } from "./body.js";
-import { invalidJson, parseError, QueryError } from "./errors.js";
+import { invalidJson, parseError } from "./errors.js";
 import { sameTerm, tinyToZero } from "./json-slices.js";
-import {
-  applyBody,
-  applyParameters,
-  applyPath,
-  defaultQuery,
-  type ParseOptions,
-  type ViewQuery,
-} from "./parameters.js";
+import type { ParseOptions, ViewQuery } from "./parameters.js";
+import { parseViewQueries } from "./queries-parameters.js";
 import { startsBeforeEnd } from "./ranges.js";
 
 /** What a query must know of its view before it runs. */
@@ -237,18 +230,7 @@ export function resolveViewQueries(
   view: ViewShape,
   options: ParseOptions = {},
 ): ResolvedQuery[] {
-  const bodies = parseQueriesBody(bodyText);
-  const defaults = defaultQuery();
-  applyParameters(defaults, params);
-  delete defaults.keys;
-  delete defaults.group;
-  delete defaults.groupLevel;
-  return bodies.map((body: ViewBody | undefined) => {
-    // CouchDB has no clause for it either.
-    if (!body) throw new QueryError(500, "unknown_error", "function_clause");
-    const query = { ...defaults };
-    applyBody(query, body);
-    applyPath(query, options);
-    return resolveViewQuery(query, view);
-  });
+  return Array.from(parseViewQueries(params, bodyText, options), (query) =>
+    resolveViewQuery(query, view),
+  );
 }

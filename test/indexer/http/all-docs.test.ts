@@ -14,6 +14,8 @@ interface DocRow {
   readonly error?: string;
 }
 
+const INCOMPATIBLE = "`keys` is incompatible with `key`, `start_key` and `end_key`";
+
 describe.each([[[]], [["--workers", "2"]]])("_all_docs of serve %j", (flags) => {
   const serving = new Serving();
   /** Ids in the order of their bytes. */
@@ -181,6 +183,44 @@ describe.each([[[]], [["--workers", "2"]]])("_all_docs of serve %j", (flags) => 
     ids = [...ids, "newest"].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     expect(idsOf(await list())).toEqual(ids);
     expect((await serving.ask("/db")).json["doc_count"]).toBe(ids.length);
+  });
+
+  test("several lists at once, those of the URL's parameters by default", async () => {
+    const queries = [
+      { limit: 2 },
+      { keys: ["b", "none"], limit: 10 },
+      { key: "a" },
+      { keys: ["none"] },
+      { descending: true },
+    ];
+    const answer = await serving.ask("/db/_all_docs/queries?limit=1", { body: { queries } });
+    expect(answer.status).toBe(200);
+    const results = answer.json["results"] as { rows: DocRow[] }[];
+    expect(results.map(({ rows }) => rows.map(({ id, error }) => id ?? error))).toEqual([
+      ids.slice(0, 2),
+      ["b", "not_found"],
+      ["a"],
+      // A list of one key is that key, and so nothing tells that it is not there.
+      [],
+      ids.slice(-1),
+    ]);
+    const one = await list("?limit=2");
+    expect(answer.text.startsWith(`{"results":[\r\n${one.text.trimEnd()},\r\n{`)).toBe(true);
+    expect(answer.text.endsWith("\r\n]}\r\n]}\n")).toBe(true);
+    const none = await serving.ask("/db/_all_docs/queries", { body: { queries: [] } });
+    expect(none.text).toBe('{"results":[\r\n]}\n');
+  });
+
+  test.each([
+    [{}, 400, "POST body must include `queries` parameter."],
+    [{ queries: 1 }, 400, "`queries` member must be an array."],
+    [{ queries: [{}, { limit: "x" }] }, 400, 'Invalid value for integer: <<"x">>'],
+    [{ queries: [{ keys: 1 }] }, 400, "`keys` must be an array of strings."],
+    [{ queries: [{ keys: ["a", "b"], key: "a" }] }, 400, INCOMPATIBLE],
+    [{ queries: [1] }, 500, "function_clause"],
+  ])("%j is refused as a whole", async (body, status, reason) => {
+    const answer = await serving.ask("/db/_all_docs/queries", { body });
+    expect(answer).toMatchObject({ status, json: { reason } });
   });
 
   test("bad parameters and methods are refused as those of views are", async () => {

@@ -115,6 +115,43 @@ describe("looking after an index", () => {
     expect((await here.ask("/shop/_design/d/_info", { method: "PUT" })).status).toBe(405);
   });
 
+  test.each([
+    ["/", "GET,HEAD"],
+    ["/_up", "GET,HEAD"],
+    ["/_metrics", "GET,HEAD"],
+    ["/_session", "GET,HEAD"],
+    ["/_all_dbs", "GET,HEAD"],
+    ["/_active_tasks", "GET,HEAD"],
+    ["/shop", "GET,HEAD"],
+    ["/shop/", "GET,HEAD"],
+    ["/shop/a%2Fb", "GET,HEAD"],
+    ["/shop/_design/d", "GET,HEAD"],
+    ["/shop/_all_docs", "GET,HEAD,POST"],
+    ["/shop/_all_docs?limit=1", "GET,HEAD,POST"],
+    ["/shop/_all_docs/queries", "POST"],
+    ["/shop/_design/d/_info", "GET"],
+    ["/shop/_design/d/_view/v", "GET,POST,HEAD"],
+    ["/shop/_design/d/_view/v/queries", "POST"],
+    ["/shop/_compact/d", "POST"],
+    ["/shop/_view_cleanup", "POST"],
+    ["/shop/_temp_view", "POST"],
+  ])("%s answers to its own methods and no others", async (path, allowed) => {
+    for (const method of ["PATCH", "OPTIONS", "COPY", "PUT", "DELETE", "PROPFIND", "HEAD", "GET"]) {
+      const answer = await here.ask(path, { method });
+      if (allowed.split(",").includes(method) || (method === "HEAD" && allowed === "GET")) {
+        expect(answer.status).toBe(200);
+        continue;
+      }
+      expect(answer.status).toBe(405);
+      expect(answer.headers.allow).toBe(allowed);
+      if (method !== "HEAD")
+        expect(answer.json).toEqual({
+          error: "method_not_allowed",
+          reason: `Only ${allowed} allowed`,
+        });
+    }
+  });
+
   test("_compact rewrites the file, and queries go on", async () => {
     for (let i = 0; i < 50; i++) {
       here.source.put({ _id: "c", k: i, v: i });

@@ -187,8 +187,23 @@ describe("a partition", () => {
       "No rows can match your key range, reverse your start_key and end_key or set descending=true",
     ],
     ["/other/_partition/a/_design/d/_view/v", 404, "not_found", "Database does not exist."],
-    ["/db/_partition/a", 404, "not_found", "missing"],
-    ["/db/_partition/a/_all_docs", 404, "not_found", "missing"],
+    ["/db/_partition", 400, "bad_request", "invalid_partition_req"],
+    ["/db/_partition/_a", 400, "illegal_partition", "Partition must not start with an underscore"],
+    ["/db/_partition/a:b", 400, "illegal_partition", "Partition must not contain a colon"],
+    ["/db/_partition/a/_changes", 404, "not_found", "missing"],
+    [
+      "/db/_partition/_a/_all_docs",
+      400,
+      "illegal_partition",
+      "Partition must not start with an underscore",
+    ],
+    [
+      "/db/_partition/a/_all_docs?partition=b",
+      400,
+      "bad_request",
+      "Conflicting value for `partition` in query string",
+    ],
+    ["/other/_partition/a", 404, "not_found", "Database does not exist."],
   ])("GET %s is %d %s", async (path, status, error, reason) => {
     expect(await get(path)).toMatchObject({ status, json: { error, reason } });
   });
@@ -281,6 +296,56 @@ describe("the program", () => {
       await serving.remove();
     }
   });
+});
+
+test("a partition tells what it holds", async () => {
+  const { status, text } = await get("/db/_partition/a");
+  expect(status).toBe(200);
+  expect(text).toBe(
+    '{"db_name":"db","sizes":{"active":0,"external":0},"partition":"a","doc_count":2,"doc_del_count":0}\n',
+  );
+  expect((await get("/db/_partition/%C3%BC%20ber")).json["doc_count"]).toBe(1);
+  expect((await get("/db/_partition/nobody")).json["doc_count"]).toBe(0);
+  expect(await get("/db/_partition/a", { method: "HEAD" })).toMatchObject({
+    status: 200,
+    text: "",
+  });
+});
+
+test("the list of a partition's documents is there under its path too", async () => {
+  const inPath = "/db/_partition/a/_all_docs";
+  const { status, text } = await get(inPath);
+  expect(status).toBe(200);
+  expect(text).toBe((await get("/db/_all_docs?partition=a")).text);
+  expect((await get(`${inPath}?descending=true&limit=1`)).json["rows"]).toMatchObject([
+    { id: "a:2" },
+  ]);
+  expect((await get(inPath, { body: { skip: 1 } })).json["rows"]).toMatchObject([{ id: "a:2" }]);
+  expect((await get(`${inPath}?include_docs=true`)).json["rows"]).toMatchObject([
+    { doc: { _id: "a:1" } },
+    { doc: { _id: "a:2" } },
+  ]);
+  const several = await get(`${inPath}/queries`, {
+    body: { queries: [{ limit: 1 }, { skip: 1 }] },
+  });
+  expect(several.json["results"]).toMatchObject([
+    { rows: [{ id: "a:1" }] },
+    { rows: [{ id: "a:2" }] },
+  ]);
+});
+
+test.each([
+  ["POST", "/db/_partition/a", "GET"],
+  ["PATCH", "/db/_partition/a", "GET"],
+  ["PATCH", "/db/_partition/a/_all_docs", "GET,HEAD,POST"],
+  ["GET", "/db/_partition/a/_all_docs/queries", "POST"],
+])("%s %s is refused", async (method, path, allowed) => {
+  const answer = await get(path, { method });
+  expect(answer).toMatchObject({
+    status: 405,
+    json: { error: "method_not_allowed", reason: `Only ${allowed} allowed` },
+  });
+  expect(answer.headers.allow).toBe(allowed);
 });
 
 test("the list of documents is cut to a partition", async () => {

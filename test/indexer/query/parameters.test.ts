@@ -214,3 +214,45 @@ describe("parameters of a body", () => {
     expect(() => parseQueriesBody('{"queries":{}}')).toThrow("`queries` member must be an array.");
   });
 });
+
+describe("what is JSON to CouchDB's parser", () => {
+  const INVALID = "400 bad_request: invalid UTF-8 JSON";
+  const quoted = (text: string): string => `key=${encodeURIComponent(text)}`;
+
+  test.each([
+    '"\\ud800"',
+    '"\\uD83D"',
+    '"a\\udc00"',
+    '"\\ud800\\ud800\\udc00"',
+    '"\\ud83dx\\ude00"',
+    '"\\ude00\\ud83d"',
+    '{"\\udbff":1}',
+    '["\\\\",["\\ud912"]]',
+    "1e400",
+    "-1E+309",
+    "[1,[2.5e999]]",
+    `1${"0".repeat(400)}.0`,
+  ])("%s is none", (text) => {
+    expect(refusal(quoted(text))).toBe(INVALID);
+    expect(refusal(`keys=${encodeURIComponent(`[1,${text}]`)}`)).toBe(INVALID);
+    expect(refusal("", `{"startkey":${text}}`)).toBe(INVALID);
+    // The body is read as a whole.
+    expect(refusal("", `{"unknown":[${text}]}`)).toBe(INVALID);
+  });
+
+  test.each([
+    '"\\ud83d\\ude00"',
+    '"\\uD83D\\uDE00\\ud83d\\ude00"',
+    // An escaped backslash, and what follows it is plain text.
+    '"\\\\ud800"',
+    '"1e400"',
+    '["\\"1e400"]',
+    "1.5e308",
+    "0e400",
+    "1e-400",
+    "9".repeat(400),
+  ])("%s is some", (text) => {
+    expect(refusal(quoted(text))).toBe("accepted");
+    expect(refusal("", `{"startkey":${text}}`)).toBe("accepted");
+  });
+});
