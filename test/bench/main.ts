@@ -1,9 +1,10 @@
 // The bench: runs subjects one after the other, each in a process of its own, prints their tables, and writes them to RESULTS.md.
 //
-//   npm run bench -- [subject…] [--docs N] [--rounds N] [--no-write]
+//   npm run bench -- [subject…] [--docs N] [--rounds N] [--only CONTENDER]… [--no-write]
 //
 // Without names all subjects run. A wrong answer of anything that was measured fails the bench with exit 1. Results of subjects that are not run
-// stay as they are in RESULTS.md: each says when, how and beside what it was measured.
+// stay as they are in RESULTS.md: each says when, how and beside what it was measured. With `--only` a subject that can do so runs some of its
+// contenders, and keeps what it has of the others.
 
 import { fork } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -12,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-import { renderReport, saveResult, writeResults, type Result } from "./results.js";
+import { renderReport, savedResult, saveResult, writeResults, type Result } from "./results.js";
 import { dataDirectory, say, type Report, type Settings } from "./subject.js";
 import { subjects, type SubjectName } from "./subjects/index.js";
 import { loadNow, machine } from "./machine.js";
@@ -45,6 +46,7 @@ async function main(): Promise<number> {
     options: {
       docs: { type: "string" },
       rounds: { type: "string" },
+      only: { type: "string", multiple: true },
       "no-write": { type: "boolean" },
     },
   });
@@ -52,6 +54,7 @@ async function main(): Promise<number> {
   const unknown = positionals.filter((name) => !known.includes(name as SubjectName));
   const docs = Number(values.docs ?? DOCS_DEFAULT);
   const rounds = Number(values.rounds ?? ROUNDS_DEFAULT);
+  const only = values.only ?? [];
   if (
     unknown.length > 0 ||
     !Number.isSafeInteger(docs) ||
@@ -61,7 +64,7 @@ async function main(): Promise<number> {
   ) {
     if (unknown.length > 0) console.error(`no such subject: ${unknown.join(", ")}`);
     console.error(
-      `usage: bench [subject…] [--docs N] [--rounds N] [--no-write]\nsubjects: ${known.join(", ")}`,
+      `usage: bench [subject…] [--docs N] [--rounds N] [--only CONTENDER]… [--no-write]\nsubjects: ${known.join(", ")}`,
     );
     return 2;
   }
@@ -79,6 +82,8 @@ async function main(): Promise<number> {
         rounds,
         dataDir: dataDirectory(),
         workDir,
+        only,
+        before: savedResult(name)?.report.data,
       });
       const result: Result = {
         name,

@@ -34,11 +34,19 @@ export function saveResult(result: Result): void {
   writeFileSync(pathOf(result.name), `${JSON.stringify(result, null, 1)}\n`);
 }
 
+/** The subject's last result. */
+export function savedResult(name: string): Result | undefined {
+  return existsSync(pathOf(name))
+    ? (JSON.parse(readFileSync(pathOf(name), "utf8")) as Result)
+    : undefined;
+}
+
 /** Writes RESULTS.md from the results of these subjects, as far as there are any. */
 export function writeResults(names: readonly string[]): void {
   const sections = names
-    .filter((name) => existsSync(pathOf(name)))
-    .map((name) => renderReport(JSON.parse(readFileSync(pathOf(name), "utf8")) as Result));
+    .map(savedResult)
+    .filter((result) => result !== undefined)
+    .map(renderReport);
   writeFileSync(`${FOLDER}RESULTS.md`, [HEAD, ...sections].join("\n"));
 }
 

@@ -7,7 +7,14 @@ import type { Settings } from "./subject.js";
 
 const [name = "", settings = "{}"] = process.argv.slice(2);
 const subject = await subjects[name as SubjectName]();
-const report = await subject.run(JSON.parse(settings) as Settings);
+const given = JSON.parse(settings) as Settings;
+const known = subject.contenders ?? [];
+for (const contender of given.only)
+  if (!known.includes(contender))
+    throw new Error(
+      `${name} has no contender ${contender} that can be run alone; it has ${known.join(", ") || "none"}`,
+    );
+const report = await subject.run(given);
 process.send?.({ title: subject.title, report }, () => {
   process.disconnect();
 });

@@ -16,6 +16,10 @@ export interface Settings {
   readonly dataDir: string;
   /** Empty; removed afterwards. */
   readonly workDir: string;
+  /** Contenders to run, by name; of the others the subject shows what was measured before. Empty runs all. */
+  readonly only: readonly string[];
+  /** `data` of the subject's last result. */
+  readonly before: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What a subject found out. */
@@ -32,6 +36,8 @@ export interface Report {
 export interface Subject {
   readonly title: string;
   run(settings: Settings): Promise<Report>;
+  /** Contenders that can be run one by one (`--only`), for subjects that take long. */
+  readonly contenders?: readonly string[];
 }
 
 /** Thrown when a measured program gave a wrong answer: the whole bench fails. */

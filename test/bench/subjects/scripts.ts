@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 
 import { short, type Table } from "../numbers.js";
 import { runMeasured } from "../process-tree.js";
-import { rivalVersion } from "../rivals.js";
 import type { Report, Settings, Subject } from "../subject.js";
 
 type Line = Readonly<Record<string, unknown>>;
@@ -145,21 +144,6 @@ export const bulkLoad = scripted(
   "Unsorted rows (keys of users, ids of 32 digits) to a synced file on one thread: chunks of 65 536 sorted and spilled, one merge pass, each node written once. Read back in order and counted.",
   [1, 10].map((factor) => ({ args: ({ docs }: Settings) => ["bulk-load.js", docs * factor] })),
 );
-
-export const storage = scripted(
-  "Storage engine against sqlite, lmdb and level",
-  "Rows of 32-byte keys and 13-byte values: load in key order, synced batches of random rows, point lookups, scans, warm. sqlite WITHOUT ROWID, WAL, synchronous=FULL; lmdb with a transaction a batch; level with sync; viewmill with a log of at most 256 Ki operations. `microsecondsEach` is the median for one row, or one call; `mean` and `max` of batches have in them what an engine puts off: viewmill's log applied to the tree, sqlite's checkpoints, level's compactions.",
-  [{ args: ({ docs }) => ["batch.mjs", docs] }],
-  [`Versions: ${["better-sqlite3", "lmdb", "classic-level"].map(versionOf).join(", ")}.`],
-);
-
-function versionOf(name: string): string {
-  try {
-    return rivalVersion(name);
-  } catch {
-    return `${name} (not installed)`;
-  }
-}
 
 export const engine = scripted(
   "Storage engine alone",
