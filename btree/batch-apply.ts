@@ -3,11 +3,13 @@
 
 import { batchBytesMax, encodeBatch } from "./batch-record.js";
 import { compareBytes } from "./bytes.js";
+import { BtreeError } from "./errors.js";
 import type { TreeFormat } from "./format.js";
+import type { ApplyCounts } from "./level-packers.js";
 import type { NodeSource } from "./node-source.js";
 import type { RecordLog } from "./record-log.js";
 import type { LogLimits } from "./store-options.js";
-import { assertSorted, type ApplyCounts, updateTree } from "./tree-update.js";
+import { updateTree } from "./tree-update.js";
 import type { Reducer, TreeOp } from "./types.js";
 import { longerChain, type TreeState, type Waiting, WaitingTree } from "./waiting-tree.js";
 
@@ -20,6 +22,8 @@ export interface ApplyContext {
   readonly format: TreeFormat;
   readonly reducers: (tree: string) => Reducer;
   readonly limits: (tree: string) => LogLimits | undefined;
+  /** Throws when the store was closed, or broke, while others had their turn. */
+  readonly assertWritable: () => void;
 }
 
 type Trees = Map<string, TreeState>;
@@ -104,14 +108,23 @@ function withBatch(
 }
 
 async function applied(
-  { source, log, format, reducers }: ApplyContext,
+  { source, log, format, reducers, assertWritable }: ApplyContext,
   name: string,
   state: TreeState | undefined,
   ops: readonly TreeOp[],
   counts: ApplyCounts,
 ): Promise<TreeState> {
   const all = state?.waiting ? mergeOps(waitingOps(state.waiting), ops) : ops;
-  const root = await updateTree(source, log, format, reducers(name), state?.root, all, counts);
+  const root = await updateTree(
+    assertWritable,
+    source,
+    log,
+    format,
+    reducers(name),
+    state?.root,
+    all,
+    counts,
+  );
   return { root, waiting: undefined };
 }
 
@@ -139,4 +152,16 @@ function mergeOps(older: readonly TreeOp[], newer: readonly TreeOp[]): TreeOp[] 
 function put(trees: Trees, name: string, state: TreeState): void {
   if (state.root === undefined) trees.delete(name);
   else trees.set(name, state);
+}
+
+/** @throws BtreeError BTREE_KEY_ORDER */
+function assertSorted(ops: readonly TreeOp[]): void {
+  for (let i = 1; i < ops.length; i++) {
+    if (compareBytes((ops[i - 1] as TreeOp).key, (ops[i] as TreeOp).key) >= 0) {
+      throw new BtreeError(
+        "BTREE_KEY_ORDER",
+        "the operations of a batch must have strictly ascending keys",
+      );
+    }
+  }
 }

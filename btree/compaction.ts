@@ -8,12 +8,12 @@
 // Nothing refers to the new store until then: one that was given up, or that a killed process left behind, is deleted and the
 // compaction begun again.
 
-import { setImmediate } from "node:timers/promises";
 import { assembleForests, TreeBuilder } from "./builder.js";
 import { invariant } from "./errors.js";
 import type { Snapshot } from "./snapshot.js";
 import type { Store } from "./store.js";
 import { treeChanges } from "./tree-diff.js";
+import { Turns } from "./turns.js";
 import type { Bytes, KeyRange, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
 import { nodesOf } from "./waiting-reader.js";
 
@@ -47,9 +47,6 @@ export interface CompactTreeOptions {
 
 /** What entries are added to: a builder, or whoever makes something else of them. */
 export type EntryTarget = Pick<TreeBuilder, "add" | "needsDrain" | "drain">;
-
-/** After so much work others get a turn. */
-const TURN_MS = 5;
 
 /** Changes are applied in batches of at most so many operations or bytes. */
 const BATCH_OPS_MAX = 5000;
@@ -152,12 +149,13 @@ export class Compaction {
   }
 
   async #applyChanges(tree: string, before: Snapshot, after: Snapshot): Promise<number> {
+    const turns = new Turns();
     let operations = 0;
     for (const ops of inBatches(treeChanges(before.tree(tree), after.tree(tree)))) {
       this.#options.signal?.throwIfAborted();
       await this.#target.apply(new Map([[tree, ops]]), this.#target.state);
       operations += ops.length;
-      await setImmediate();
+      await turns.take();
     }
     return operations;
   }
@@ -179,7 +177,7 @@ export async function compactTree(
   // The cache keeps what queries use meanwhile.
   const walker = nodesOf(reader)?.uncached() ?? reader;
   const rowsBefore = range.gte ? walker.rank(range.gte) : 0;
-  let turnEnd = performance.now() + TURN_MS;
+  const turns = new Turns();
   for (const slice of walker.slices(range)) {
     let last: Bytes | undefined;
     for (let i = 0; i < slice.length; i++) {
@@ -189,11 +187,10 @@ export async function compactTree(
       last = key;
     }
     if (builder.needsDrain) await builder.drain();
-    if (performance.now() >= turnEnd) {
+    if (turns.due()) {
       if (onProgress && last) onProgress(walker.rank(last) + 1 - rowsBefore);
-      await setImmediate();
+      await turns.take();
       signal?.throwIfAborted();
-      turnEnd = performance.now() + TURN_MS;
     }
   }
   const rows = Math.max(0, (range.lt ? walker.rank(range.lt) : reader.count) - rowsBefore);

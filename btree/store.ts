@@ -118,6 +118,9 @@ export class Store {
       reducers: options.reducers,
       offsets: new MemoryOffsets(),
       limits: logLimits(options),
+      assertWritable: () => {
+        this.#assertWritable();
+      },
     };
   }
 

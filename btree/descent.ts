@@ -1,0 +1,103 @@
+// Which nodes of a tree a sorted batch of operations leads to: down, level by level, the operations of a node are dealt out to its children.
+
+import { compareBytes, NO_BYTES } from "./bytes.js";
+import type { ChildRef, InnerNode } from "./inner-node.js";
+import type { NodeSource } from "./node-source.js";
+import type { Bytes, TreeOp, TreeRoot } from "./types.js";
+
+/** A node that operations lead to. */
+export interface Touched {
+  /** Its place in the parent. */
+  readonly index: number;
+  readonly low: Bytes;
+  readonly offset: number;
+  readonly size: number;
+  /** Its operations: ops[from, to). */
+  readonly from: number;
+  readonly to: number;
+  /** Inner nodes only. */
+  readonly node: InnerNode | undefined;
+  edits: readonly Edit[];
+}
+
+/** Children [from, to) of a node are replaced by `refs`. */
+export interface Edit {
+  readonly from: number;
+  readonly to: number;
+  readonly refs: readonly ChildRef[];
+}
+
+/** Touched nodes under one parent, in order. */
+export interface Family {
+  readonly parent: Touched | undefined;
+  readonly children: Touched[];
+}
+
+/** What long work yields where it might as well go on later. */
+export const MAY_PAUSE = undefined;
+
+/** The touched nodes of each level, leaves at 0, in families. May pause between parents. */
+export function* descend(
+  source: NodeSource,
+  root: TreeRoot,
+  ops: readonly TreeOp[],
+): Generator<typeof MAY_PAUSE, Family[][]> {
+  const { offset, size, height } = root;
+  const top: Touched = {
+    index: 0,
+    low: NO_BYTES,
+    offset,
+    size,
+    from: 0,
+    to: ops.length,
+    node: height > 0 ? source.inner(offset, size, height) : undefined,
+    edits: [],
+  };
+  const levels: Family[][] = [];
+  levels[height] = [{ parent: undefined, children: [top] }];
+  for (let h = height; h > 0; h--) {
+    const below: Family[] = [];
+    for (const family of levels[h] ?? []) {
+      for (const parent of family.children) {
+        below.push({ parent, children: dealOut(source, parent, h - 1, ops) });
+        yield MAY_PAUSE;
+      }
+    }
+    levels[h - 1] = below;
+  }
+  return levels;
+}
+
+function dealOut(
+  source: NodeSource,
+  parent: Touched,
+  height: number,
+  ops: readonly TreeOp[],
+): Touched[] {
+  const node = parent.node as InnerNode;
+  const children: Touched[] = [];
+  for (let from = parent.from; from < parent.to;) {
+    const index = node.find((ops[from] as TreeOp).key);
+    let to = from + 1;
+    if (index + 1 === node.count) {
+      to = parent.to;
+    } else {
+      const upper = node.keys.key(index + 1);
+      while (to < parent.to && compareBytes((ops[to] as TreeOp).key, upper) < 0) to++;
+    }
+    const offset = node.offset(index);
+    const size = node.size(index);
+    children.push({
+      index,
+      low: node.low(index, parent.low),
+      offset,
+      size,
+      from,
+      to,
+      node: height > 0 ? source.inner(offset, size, height) : undefined,
+      edits: [],
+    });
+    from = to;
+  }
+  return children;
+}
