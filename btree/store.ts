@@ -406,6 +406,7 @@ export class Store {
           root.offset >= DATA_START && root.offset + root.size <= this.#log.end,
           "an adopted root is not in this file",
         );
+        forgetStale(this.#source, trees.get(name)?.root, root);
         trees.set(name, { root, waiting: undefined });
       }
     }

@@ -1,14 +1,16 @@
-// Merges sorted segments of one tree, or of one key range of it, into nodes of the new index file. The id tree comes first: of a
-// document met several times it keeps the last state, and cancels the rows of the others in the view merges that follow.
+// Merges sorted segments of one tree, or of one key range of it, and what the tree holds already, into new nodes of the index file. The id tree
+// comes first: of a document met several times it keeps the last state, and cancels the rows of the others in the view merges that follow.
 
 import {
   appendSegment,
   CANCEL,
   EntryBatch,
   Merger,
+  NodeCache,
   openBulkSink,
   type MergedEntry,
   RunFile,
+  Store,
   TreeBuilder,
   type Reducer,
   type SegmentRef,
@@ -19,11 +21,13 @@ import { groupReducers, ERRORS_TREE, IDS_TREE, viewTreeName } from "../views/gro
 import { emittedKeys, ID_DELETED, ID_ERRORS, ID_UNCHANGED } from "../views/id-entry.js";
 import { portReducer } from "./port-reducer.js";
 import { sessionReducer } from "./reduce-task.js";
-import type { MergeResult, MergeTask } from "./types.js";
+import type { KnownBase, MergeResult, MergeTask } from "./types.js";
 
 const STEP_ENTRIES = 8192;
 /** Read buffers of one merge: large reads from up to a hundred segments, and no more than a thread has held a chunk in. */
 export const MERGE_BUFFER_BYTES = 4 * 2 ** 20;
+/** Of the tree that is merged with: it is read through once. */
+const BASE_CACHE_BYTES = 2 ** 20;
 /** Cancelling rows are spilled when they take more than this. */
 const CANCEL_BYTES_MAX = 8 * 2 ** 20;
 
@@ -34,6 +38,7 @@ export async function runMergeTask(
 ): Promise<MergeResult> {
   const sink = openBulkSink(task.target, { extentBytes: task.extentBytes });
   let merger: Merger | undefined;
+  let base: Store | undefined;
   const cancels =
     task.cancelPath === undefined
       ? undefined
@@ -41,12 +46,14 @@ export async function runMergeTask(
   try {
     const builder = new TreeBuilder(sink, task.target, reducerOf(task));
     const ids = task.tree === "ids";
+    base = task.base && (await openBase(task.base));
     merger = new Merger(
       task.segments,
       {
         memory,
         gte: task.gte,
         lt: task.lt,
+        base: base?.tree(nameOf(task.tree)),
         onSuccessor: ids
           ? keptIds(builder)
           : (entry, shared) => {
@@ -75,9 +82,26 @@ export async function runMergeTask(
   } finally {
     merger?.close();
     sink.close();
+    await base?.close();
     cancels?.close();
     task.reducePort?.close();
   }
+}
+
+async function openBase({ path, commit }: KnownBase): Promise<Store> {
+  const store = await Store.open(path, {
+    mode: "read",
+    reducers: groupReducers.countsOnly,
+    cache: new NodeCache(BASE_CACHE_BYTES),
+  });
+  if (store.commitNumber === commit) return store;
+  const found = store.commitNumber;
+  await store.close();
+  throw new Error(`viewmill bug: ${path} is at commit ${found} where a merge expected ${commit}`);
+}
+
+function nameOf(tree: MergeTask["tree"]): string {
+  return typeof tree === "number" ? viewTreeName(tree) : tree === "ids" ? IDS_TREE : ERRORS_TREE;
 }
 
 /** Adds what is an entry of the id tree; the next key's share of bytes is that with the last one added. */
@@ -92,10 +116,10 @@ function keptIds(builder: TreeBuilder): (entry: MergedEntry, shared: number) => 
 }
 
 function reducerOf(task: MergeTask): Reducer {
-  if (task.tree === "ids") return groupReducers.countsOnly(IDS_TREE);
-  if (task.tree === "errors") return groupReducers.countsOnly(ERRORS_TREE);
+  const name = nameOf(task.tree);
+  if (typeof task.tree !== "number") return groupReducers.countsOnly(name);
   const reduces = task.config.reduces[task.tree] ?? [];
-  if (reduces.length === 0) return groupReducers.countsOnly(viewTreeName(task.tree));
+  if (reduces.length === 0) return groupReducers.countsOnly(name);
   let js: JsReduceRunner | undefined;
   if (task.reducePort) js = portReducer(task.reducePort, task.reduceOurs);
   else if (reduces.some((source) => !source.startsWith("_")))

@@ -162,6 +162,8 @@ export interface ScanTask {
 /** Merge sorted segments of one tree, or of one key range of it, into nodes of the new file. */
 export interface MergeTask {
   readonly kind: "merge";
+  /** What the tree holds already, as committed: the oldest of all. */
+  readonly base: KnownBase | undefined;
   readonly segments: readonly SegmentRef[];
   readonly gte: Bytes | undefined;
   readonly lt: Bytes | undefined;

@@ -1,7 +1,8 @@
-// The first build of a group: sorted runs on disk, one k-way merge a tree, each node written once.
+// Builds a group's trees: sorted runs on disk, one k-way merge a tree, each node written once. What the trees held before takes part as if it
+// were older than all runs: so a large change to an index that exists is merged into it.
 //
 // 1. Chunks are mapped into sorted segments, and recorded in feed order (run-progress.ts).
-// 2. The id runs are merged: of a document met several times the last state stays, rows of the others are cancelled.
+// 2. The id runs are merged: of a document met several times, or known already, the last state stays, rows of the others are cancelled.
 // 3. The view runs and the error runs are merged, with those cancels. Each tree is cut into as many key ranges as there are threads.
 // 4. The upper levels are put above the ranges, the roots adopted, the checkpoint committed, the runs removed.
 
@@ -19,7 +20,7 @@ import {
 import type { Mapper } from "../mapping/mapper.js";
 import { serveReducer } from "../mapping/port-reducer.js";
 import { ThreadDeath, type ThreadPool } from "../mapping/thread-pool.js";
-import type { MergeResult, MergeTask } from "../mapping/types.js";
+import type { KnownBase, MergeResult, MergeTask } from "../mapping/types.js";
 import { encodeState, type GroupIndex, type GroupState } from "./group-index.js";
 import { ERRORS_TREE, groupReducers, IDS_TREE, viewTreeName } from "./group-reducers.js";
 import type { RunProgress } from "./run-progress.js";
@@ -39,7 +40,7 @@ export interface MergeContext {
   readonly onMerged: (entries: number, total: number) => void;
 }
 
-/** Merges everything recorded in `progress` into the group's empty file and commits it with `state`. */
+/** Merges everything recorded in `progress` into the group's file and commits it with `state`. */
 export async function finishBulkLoad(
   group: GroupIndex,
   progress: RunProgress,
@@ -47,7 +48,7 @@ export async function finishBulkLoad(
   context: MergeContext,
 ): Promise<void> {
   await group.writing(async () => {
-    const load = new BulkMerge(group, progress, context);
+    const load = new BulkMerge(group, progress, context, await baseOf(group));
     try {
       const roots = await load.run();
       group.store.adopt(roots, encodeState(state));
@@ -59,57 +60,79 @@ export async function finishBulkLoad(
   progress.remove();
 }
 
+/**
+ * What the trees hold up to the group's checkpoint; undefined before a first build: what an unfinished one left is not merged with. Merging
+ * threads read it from the file.
+ */
+async function baseOf({ path, store, state }: GroupIndex): Promise<KnownBase | undefined> {
+  if (state.seq === null) return undefined;
+  await store.commit({ sync: false });
+  return { path, commit: store.commitNumber };
+}
+
 class BulkMerge {
   readonly #group: GroupIndex;
   readonly #progress: RunProgress;
   readonly #context: MergeContext;
+  readonly #base: KnownBase | undefined;
   readonly #target;
   readonly #extentBytes: number;
   readonly #total: number;
   #merged = 0;
   #elsewhere: Promise<Mapper> | undefined;
 
-  constructor(group: GroupIndex, progress: RunProgress, context: MergeContext) {
+  constructor(
+    group: GroupIndex,
+    progress: RunProgress,
+    context: MergeContext,
+    base: KnownBase | undefined,
+  ) {
     this.#group = group;
     this.#progress = progress;
     this.#context = context;
+    this.#base = base;
     this.#target = group.store.bulk();
     // Every merge that is under way listens.
     if (context.signal) setMaxListeners(0, context.signal);
-    this.#total = Array.from({ length: group.config.maps.length + 2 }, (_, i) =>
-      progress.segments(i),
-    )
-      .flat()
-      .reduce((sum, { entries }) => sum + entries, 0);
+    const counts = new Map(group.store.stats().trees.map(({ name, count }) => [name, count]));
+    const views = group.config.maps.map((_, i) => viewTreeName(i));
+    this.#total = [IDS_TREE, ERRORS_TREE, ...views].reduce((sum, name, i) => {
+      const entries = entriesOf(progress.segments(i));
+      return entries === 0 ? sum : sum + entries + (counts.get(name) ?? 0);
+    }, 0);
     this.#extentBytes = this.#total < PARALLEL_ENTRIES_MIN ? 0 : EXTENT_BYTES;
   }
 
   async run(): Promise<Map<string, TreeRoot | undefined>> {
     const roots = new Map<string, TreeRoot | undefined>();
+    const build = async (
+      name: string,
+      tree: MergeTask["tree"],
+      segments: readonly SegmentRef[],
+    ): Promise<readonly MergeResult[]> => {
+      const parts = await this.#mergeTree(tree, segments);
+      // A tree that nothing is new for stays as it is.
+      if (parts.length > 0 || this.#base === undefined)
+        roots.set(name, await this.#assemble(name, parts));
+      return parts;
+    };
     const views = this.#group.config.maps.length;
-    const ids = await this.#mergeTree("ids", this.#progress.segments(0));
-    roots.set(IDS_TREE, await this.#assemble(IDS_TREE, ids));
+    const ids = await build(IDS_TREE, "ids", this.#progress.segments(0));
     const cancels = Array.from({ length: views + 1 }, (_, i) =>
       ids.flatMap((part) => part.cancels[i] ?? []),
     );
 
-    const jobs: (() => Promise<void>)[] = [
-      async () => {
-        const parts = await this.#mergeTree("errors", [
-          ...this.#progress.segments(1),
-          ...(cancels[views] ?? []),
-        ]);
-        roots.set(ERRORS_TREE, await this.#assemble(ERRORS_TREE, parts));
-      },
+    const jobs: (() => Promise<unknown>)[] = [
+      () =>
+        build(ERRORS_TREE, "errors", [...this.#progress.segments(1), ...(cancels[views] ?? [])]),
     ];
     for (let tree = 0; tree < views; tree++) {
-      jobs.push(async () => {
-        const parts = await this.#mergeTree(tree, [
+      jobs.push(() =>
+        build(viewTreeName(tree), tree, [
           ...this.#progress.segments(tree + 2),
           ...(cancels[tree] ?? []),
-        ]);
-        roots.set(viewTreeName(tree), await this.#assemble(viewTreeName(tree), parts));
-      });
+        ]),
+      );
     }
     // With exact appends there can be one writer at a time; else all trees share the threads.
     if (this.#extentBytes === 0) for (const job of jobs) await job();
@@ -128,7 +151,7 @@ class BulkMerge {
   ): Promise<MergeResult[]> {
     const used = segments.filter(({ entries }) => entries > 0);
     if (used.length === 0) return [];
-    const entries = used.reduce((sum, ref) => sum + ref.entries, 0);
+    const entries = entriesOf(used);
     const parts =
       this.#extentBytes === 0 || entries < PARTITION_ENTRIES_MIN
         ? 1
@@ -178,6 +201,7 @@ class BulkMerge {
       return await threads.merge(
         {
           kind: "merge",
+          base: this.#base,
           ...what,
           config: this.#group.config,
           target: this.#target,
@@ -210,6 +234,10 @@ class BulkMerge {
       sink.close();
     }
   }
+}
+
+function entriesOf(segments: readonly SegmentRef[]): number {
+  return segments.reduce((sum, { entries }) => sum + entries, 0);
 }
 
 /** Like Promise.all, but rejects when nothing is under way any more: no merge goes on into a file that was given up. */

@@ -27,6 +27,8 @@ import { syncFolder } from "./durable-file.js";
 export interface RunHeader {
   readonly format: 1;
   readonly signature: string;
+  /** The group's checkpoint, from which the feed is read; null in a first build. */
+  readonly since: string | null;
   readonly source: string;
   readonly collation: number;
   /** One pass over the feed may serve several groups; they resume together. */

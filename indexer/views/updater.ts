@@ -1,15 +1,16 @@
 // Brings groups up to date with a source. What is committed is always a prefix of the feed: pages are mapped in parallel and taken in
 // feed order; rows and checkpoint are one atomic step.
 //
-// - A group that was never built, and a feed that is not small: a bulk load (first-build.ts).
+// - A group that was never built, and a feed that is not small: a bulk load (run-build.ts).
 // - A source that is read whole: compared with the index first, only what differs is mapped (snapshot-update.ts).
+// - A change of a large part of the index: sorted runs merged with it into new trees, as in a bulk load.
 // - Everything else: windows of changes, each applied at once (window-update.ts).
 
-import { existsSync } from "node:fs";
-
 import { IndexerError } from "../errors.js";
-import { firstBuild } from "./first-build.js";
+import type { FeedExtent } from "../sources/index.js";
 import { encodeState, type GroupIndex } from "./group-index.js";
+import { IDS_TREE } from "./group-reducers.js";
+import { buildFromRuns, isBegun } from "./run-build.js";
 import { updateSnapshot } from "./snapshot-update.js";
 import { UpdateContext } from "./update-context.js";
 import {
@@ -20,6 +21,12 @@ import {
 } from "./update-types.js";
 import { isEmptyGroup, updateByWindows } from "./window-update.js";
 import { WriteBuffer } from "./write-buffer.js";
+
+/**
+ * Of the documents, or of the bytes of the feed: above it a change is merged. One of 100 000 of a million documents costs the same either way
+ * (test/bench/PROFILES.md).
+ */
+const MERGED_SHARE_MIN = 0.1;
 
 export class Updater {
   readonly #context: UpdateContext;
@@ -66,21 +73,18 @@ export class Updater {
   ): Promise<void> {
     await this.#takePurges(groups);
     const since = groups[0]?.state.seq ?? undefined;
-    const { source, bulkBytes, bulkChanges } = this.#context.options;
+    const { source } = this.#context.options;
     source.configure?.({
       conflicts: mentions(groups, "_conflicts"),
       deletedConflicts: mentions(groups, "_deleted_conflicts"),
       localSeq: groups[0]?.spec.localSeq ?? false,
     });
+    const begun = isBegun(this.#context, groups);
     if (since === undefined) {
       const extent = await source.extent(undefined);
-      const leftover = groups.some((group) => existsSync(this.#context.runsFolder(group)));
-      const large =
-        (extent.bytes ?? 0) > bulkBytes ||
-        (extent.changes ?? 0) > bulkChanges ||
-        (extent.bytes === undefined && extent.changes === undefined);
-      if (large || leftover) {
-        await firstBuild(this.#context, groups, run, counts);
+      const unknown = extent.bytes === undefined && extent.changes === undefined;
+      if (begun || unknown || this.#isLarge(extent)) {
+        await buildFromRuns(this.#context, groups, run, counts);
         if (run.until === "now") return;
       } else if (source.snapshot && groups.every(isEmptyGroup)) {
         // What an interrupted first build left of a snapshot is compared with it: documents may be gone from it since.
@@ -93,9 +97,30 @@ export class Updater {
         );
         return;
       }
+    } else if (!source.snapshot && (begun || (await this.#changesMuch(groups, since)))) {
+      await buildFromRuns(this.#context, groups, run, counts);
+      if (run.until === "now") return;
     }
     if (source.snapshot) await updateSnapshot(this.#context, groups, run, counts);
     else await updateByWindows(this.#context, groups, run, counts, undefined);
+  }
+
+  #isLarge({ bytes = 0, changes = 0 }: FeedExtent): boolean {
+    const { bulkBytes, bulkChanges } = this.#context.options;
+    return bytes > bulkBytes || changes > bulkChanges;
+  }
+
+  /** Whether so much of the feed is new to these groups that merging it with what they hold is cheaper than applying it. */
+  async #changesMuch(groups: readonly GroupIndex[], since: string): Promise<boolean> {
+    const { source } = this.#context.options;
+    const extent = await source.extent(since);
+    if (!this.#isLarge(extent)) return false;
+    if (extent.changes !== undefined) {
+      const documents = Math.max(...groups.map(documentsIn));
+      return extent.changes > documents * MERGED_SHARE_MIN;
+    }
+    const { bytes = 0 } = await source.extent(undefined);
+    return (extent.bytes ?? 0) > bytes * MERGED_SHARE_MIN;
   }
 
   /**
@@ -128,6 +153,11 @@ export class Updater {
       });
     }
   }
+}
+
+/** About: what waits in the log is not counted. */
+function documentsIn({ store }: GroupIndex): number {
+  return store.stats().trees.find(({ name }) => name === IDS_TREE)?.count ?? 0;
 }
 
 /**

@@ -1,7 +1,9 @@
-// The first build of groups: pages of the feed are mapped in parallel into sorted runs, recorded in feed order, and merged into the
-// files at the end (bulk-load.ts). What is recorded survives a kill; from time to time it is made to survive a power loss too.
+// The first build of groups, and large changes to them: pages of the feed are mapped in parallel into sorted runs, recorded in feed order, and
+// merged into the files at the end, with what these hold already (bulk-load.ts). What is recorded survives a kill; from time to time it is made
+// to survive a power loss too.
 
 import { randomUUID } from "node:crypto";
+import { existsSync, rmSync } from "node:fs";
 
 import type { Chunk } from "../sources/index.js";
 import { finishBulkLoad } from "./bulk-load.js";
@@ -23,8 +25,8 @@ const CHUNK_BYTES_MAX = 64 * 2 ** 20;
 /** Segments that one merge should have to read: chunks, and the memory that each thread needs for one, grow when there would be more. */
 const CHUNKS_AIM = 640;
 
-/** Maps the whole feed into sorted runs, and merges them. Goes on where an earlier build was ended. */
-export async function firstBuild(
+/** Maps the feed from the groups' checkpoint on into sorted runs, and merges them. Goes on where an earlier build from there was ended. */
+export async function buildFromRuns(
   context: UpdateContext,
   groups: readonly GroupIndex[],
   run: UpdateRun,
@@ -33,7 +35,8 @@ export async function firstBuild(
   const { source, mapper } = context.options;
   const builds = await resumeOrBegin(context, groups);
   const done = builds[0]?.last;
-  const extent = await source.extent(undefined);
+  const since = groups[0]?.state.seq ?? undefined;
+  const extent = await source.extent(since);
   const chunkBytes =
     context.options.chunkBytes ??
     Math.min(
@@ -60,7 +63,7 @@ export async function firstBuild(
   };
   try {
     const feed = source.changes({
-      since: done?.lastSeq,
+      since: done?.lastSeq ?? since,
       until: "now",
       chunkBytes,
       signal: run.signal,
@@ -127,6 +130,18 @@ export async function firstBuild(
   }
 }
 
+/** Whether an earlier build from the groups' checkpoint was ended: it is gone on with then. Others that were left are removed. */
+export function isBegun(context: UpdateContext, groups: readonly GroupIndex[]): boolean {
+  let begun = false;
+  for (const group of groups) {
+    const folder = context.runsFolder(group);
+    if (!existsSync(folder)) continue;
+    if (RunProgress.header(folder)?.since === group.state.seq) begun = true;
+    else rmSync(folder, { recursive: true, force: true });
+  }
+  return begun;
+}
+
 /** Runs that earlier, killed builds left for exactly these groups and this source are used as far as all of them go. */
 async function resumeOrBegin(
   context: UpdateContext,
@@ -139,6 +154,7 @@ async function resumeOrBegin(
     const header = headers[g];
     return (
       header?.signature === group.spec.signature &&
+      header.since === group.state.seq &&
       header.source === sourceId &&
       header.collation === group.collation &&
       header.pass === headers[0]?.pass
@@ -161,6 +177,7 @@ async function resumeOrBegin(
     const header: RunHeader = {
       format: 1,
       signature: group.spec.signature,
+      since: group.state.seq,
       source: sourceId,
       collation: group.collation,
       pass,
