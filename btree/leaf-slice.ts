@@ -15,6 +15,7 @@ export class NodeSlice implements VisitedSlice {
   keyBytes: Bytes = NO_BYTES;
   keyLength = 0;
   keyShared = 0;
+  suffixFrom = 0;
   valueBytes: Bytes = NO_BYTES;
   valueStart = 0;
   valueEnd = 0;
@@ -74,7 +75,9 @@ export class NodeSlice implements VisitedSlice {
       this.valueBytes = this.#source.value(leaf.pointer(at));
       this.valueStart = 0;
       this.valueEnd = this.valueBytes.length;
+      this.suffixFrom = this.keyLength;
     } else {
+      this.suffixFrom = keys.shared(at);
       this.valueBytes = leaf.bytes;
       this.valueStart = leaf.valueStart(at);
       this.valueEnd = leaf.valueEnd(at);

@@ -58,6 +58,8 @@ export interface VisitedSlice extends LeafSlice {
   readonly keyLength: number;
   /** So many bytes at least it has in common with the entry visited before on this slice; 0 when there was none. */
   readonly keyShared: number;
+  /** From here on the key's bytes also stand in `valueBytes`, right before the value. */
+  readonly suffixFrom: number;
   /** The value is from `valueStart` to `valueEnd`. */
   readonly valueBytes: Bytes;
   readonly valueStart: number;

@@ -6,22 +6,22 @@
 // - equal codes: bytes are compared from where the codes stop, and the loser gets its code relative to the winner;
 // - equal keys: higher ordinal first, then the one that cancels, then the higher rank.
 
-import { codeOf, EXHAUSTED, OFFSET_CAP, type SegmentCursor } from "./segment-cursor.js";
+import { codeOf, EXHAUSTED, OFFSET_CAP, type MergeCursor } from "./segment-cursor.js";
 
 /** The order of all entries of some cursors. */
 export class LoserTree {
-  readonly #cursors: readonly SegmentCursor[];
+  readonly #cursors: readonly MergeCursor[];
   /** Code of each cursor's key relative to the key that beat it. */
   readonly #codes: Int32Array;
   /** Place 0: the winner. Place n > 0: who lost the match of node n; node n's parent is n / 2, leaf i is node count + i. */
   readonly #losers: Int32Array;
   /** The cursor at the least entry. */
-  winner: SegmentCursor;
+  winner: MergeCursor;
   /** Code of the winner's key relative to the winner before: 0 when it is the same key; EXHAUSTED when nothing is left. */
   code: number;
 
   /** The cursors (at least one) stand on their first entries; `codes` are relative to the empty key. */
-  constructor(cursors: readonly SegmentCursor[], codes: Int32Array) {
+  constructor(cursors: readonly MergeCursor[], codes: Int32Array) {
     const count = cursors.length;
     this.#cursors = cursors;
     this.#codes = codes;
@@ -37,7 +37,7 @@ export class LoserTree {
     }
     const first = count === 1 ? 0 : (winners[1] as number);
     this.#losers[0] = first;
-    this.winner = cursors[first] as SegmentCursor;
+    this.winner = cursors[first] as MergeCursor;
     this.code = codes[first] as number;
   }
 
@@ -58,7 +58,7 @@ export class LoserTree {
       }
     }
     losers[0] = current;
-    this.winner = this.#cursors[current] as SegmentCursor;
+    this.winner = this.#cursors[current] as MergeCursor;
     this.code = code;
   }
 
@@ -69,8 +69,8 @@ export class LoserTree {
     const difference = code - (codes[b] as number);
     if (difference !== 0) return difference < 0;
     if (code === EXHAUSTED) return true;
-    const left = this.#cursors[a] as SegmentCursor;
-    const right = this.#cursors[b] as SegmentCursor;
+    const left = this.#cursors[a] as MergeCursor;
+    const right = this.#cursors[b] as MergeCursor;
     if (code !== 0) {
       const x = left.key;
       const y = right.key;
@@ -93,7 +93,7 @@ export class LoserTree {
 }
 
 /** Order of entries with equal keys. */
-function precedes(a: SegmentCursor, b: SegmentCursor): boolean {
+function precedes(a: MergeCursor, b: MergeCursor): boolean {
   if (a.ordinal !== b.ordinal) return a.ordinal > b.ordinal;
   if (a.cancels !== b.cancels) return a.cancels;
   return a.rank > b.rank;

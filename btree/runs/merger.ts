@@ -4,16 +4,16 @@
 // 1. With more segments than one merge may read, runs of small ones are merged into larger temporary segments (pre-merge.ts).
 // 2. Each segment becomes a cursor on its first entry of the range; a sentinel cursor stands at the end of the range.
 // 3. The loser tree yields entries in order, equal keys by falling ordinal: the first of a key decides, the rest is superseded.
-// 4. With a base tree, its entries are laid beneath: each stays unless a segment has its key.
+// 4. A base tree is one more cursor, older than all segments: an entry of it stays unless a segment has its key.
 
 import { dirname } from "node:path";
 import type { MergedEntry, TreeReader } from "../types.js";
-import { BASE_ORDINAL, BaseCursor } from "./base-cursor.js";
+import { BaseCursor } from "./base-cursor.js";
 import { FAN_IN_MAX } from "./format.js";
 import type { LoserTree } from "./loser-tree.js";
 import { openTree, reduceFanIn } from "./pre-merge.js";
 import { RunReaders } from "./run-readers.js";
-import { EXHAUSTED, offsetOf, type SegmentCursor } from "./segment-cursor.js";
+import { EXHAUSTED, offsetOf, type MergeCursor } from "./segment-cursor.js";
 import { SegmentIndex, type SegmentRef } from "./segment-index.js";
 
 /** Takes one entry: key = keyBytes[keyStart, keyEnd), value likewise; copy what is to be kept. */
@@ -58,7 +58,7 @@ export interface MergeOptions {
    */
   readonly tempDirectory?: string;
   /**
-   * Takes the entries instead of the sink, unless there is a base tree, and is told how many bytes the key shares with the last one that
+   * Takes the entries instead of the sink, and is told how many bytes the key shares with the last one that
    * was handed over: 0 for the first, -1 in the rare case that the merge does not know.
    */
   readonly onSuccessor?: ((entry: MergedEntry, shared: number) => void) | undefined;
@@ -92,7 +92,6 @@ export class Merger {
   readonly #onSuccessor: MergeOptions["onSuccessor"];
   readonly #readers = new RunReaders();
   #tree: LoserTree | undefined;
-  #base: BaseCursor | undefined;
   #first = true;
   /** Bytes that all keys since the last one handed over share with it; -1 when that is not known. */
   #shared = 0;
@@ -105,8 +104,7 @@ export class Merger {
     this.#refs = refs;
     this.#options = options;
     this.#sink = sink;
-    // Over a base tree, the entry before may be one of that tree.
-    this.#onSuccessor = options.base ? undefined : options.onSuccessor;
+    this.#onSuccessor = options.onSuccessor;
   }
 
   /** Entries consumed so far. */
@@ -129,11 +127,7 @@ export class Merger {
     if (this.#state === "done") return false;
     try {
       if (this.#state === "new") this.#open();
-      if (this.#base) {
-        if (this.#runOver(this.#base, maxEntries)) return true;
-      } else if (this.#run(maxEntries)) {
-        return true;
-      }
+      if (this.#run(maxEntries)) return true;
     } catch (error) {
       this.close();
       throw error;
@@ -146,7 +140,6 @@ export class Merger {
   close(): void {
     this.#state = "done";
     this.#tree = undefined;
-    this.#base = undefined;
     this.#readers.close();
   }
 
@@ -163,8 +156,9 @@ export class Merger {
       directory: this.#options.tempDirectory ?? dirname(this.#refs[0]?.path ?? "."),
       readers: this.#readers,
     });
-    this.#tree = openTree(this.#readers, few, range, bufferBytes, this.#options.memory);
-    if (this.#options.base) this.#base = new BaseCursor(this.#options.base, range);
+    const { base, memory } = this.#options;
+    const over = base && new BaseCursor(base, range);
+    this.#tree = openTree(this.#readers, few, range, bufferBytes, memory, over);
   }
 
   #run(maxEntries: number): boolean {
@@ -186,37 +180,8 @@ export class Merger {
     return more;
   }
 
-  #runOver(base: BaseCursor, maxEntries: number): boolean {
-    const tree = this.#tree;
-    const onSuperseded = this.#options.onSuperseded;
-    for (let read = 0; read < maxEntries; read++) {
-      const over = tree === undefined || tree.code === EXHAUSTED || tree.winner.isSentinel;
-      const cursor = over ? undefined : tree.winner;
-      if (cursor === undefined && base.done) return false;
-      this.#entriesRead++;
-      const order = base.done ? 1 : cursor ? base.compare(cursor.key, cursor.keyLength) : -1;
-      if (order > 0) {
-        if (cursor === undefined || tree === undefined) return false;
-        this.#take(cursor, tree.code);
-        tree.advance();
-        continue;
-      }
-      const { key } = base;
-      if (order < 0) {
-        const { value } = base;
-        this.#entriesKept++;
-        this.#sink(key, 0, key.length, value, 0, value.length, BASE_ORDINAL);
-      } else if (onSuperseded) {
-        const { value } = base;
-        onSuperseded(key, 0, key.length, value, 0, value.length, BASE_ORDINAL);
-      }
-      base.next();
-    }
-    return true;
-  }
-
   /** The first entry of a key decides; a code of 0 says that it is the key of the entry before. */
-  #take(cursor: SegmentCursor, code: number): void {
+  #take(cursor: MergeCursor, code: number): void {
     const decides = code !== 0 || this.#first;
     this.#first = false;
     if (code !== 0) {

@@ -9,7 +9,7 @@ import { BLOCK_BYTES_MAX, CANCEL } from "./format.js";
 import { LoserTree } from "./loser-tree.js";
 import { RunFile } from "./run-file.js";
 import type { RunReaders } from "./run-readers.js";
-import { EXHAUSTED, OFFSET_CAP, SegmentCursor } from "./segment-cursor.js";
+import { EXHAUSTED, type MergeCursor, OFFSET_CAP, SegmentCursor } from "./segment-cursor.js";
 import { SegmentEncoder } from "./segment-encoder.js";
 import { SegmentIndex } from "./segment-index.js";
 
@@ -34,13 +34,14 @@ const CURSOR_BUFFER_BYTES_MAX = 1024 * 1024;
 /** Temporary segments are written in pieces of at least this. */
 const PIECE_BYTES = 512 * 1024;
 
-/** The order of the sources' entries in the range; undefined if they have none. */
+/** The order of the entries in the range of the sources, and of `over`, which has not been moved yet; undefined if they have none. */
 export function openTree(
   readers: RunReaders,
   sources: readonly SegmentIndex[],
   range: MergeRange,
   bufferBytes: number,
   memory?: Uint8Array,
+  over?: MergeCursor,
 ): LoserTree | undefined {
   const each = Math.min(
     Math.max(
@@ -49,8 +50,13 @@ export function openTree(
     ),
     CURSOR_BUFFER_BYTES_MAX,
   );
-  const cursors: SegmentCursor[] = [];
+  const cursors: MergeCursor[] = [];
   const codes: number[] = [];
+  const overCode = over?.next() ?? EXHAUSTED;
+  if (over && overCode !== EXHAUSTED) {
+    cursors.push(over);
+    codes.push(overCode);
+  }
   for (const [rank, index] of sources.entries()) {
     const lent = memory && pieceOf(memory, rank, each);
     const cursor = SegmentCursor.open(readers, index, rank, each, range.gte, range.lt, lent);

@@ -30,8 +30,19 @@ export function offsetOf(code: number): number {
   return code > 0xff ? OFFSET_CAP - (code >> 8) : -1;
 }
 
+/** Position in a sorted run of entries, which a merge reads. Fields describe the current entry and stay valid until `next()`. */
+export interface MergeCursor extends MergedEntry {
+  readonly cancels: boolean;
+  /** Whether this is the end of the range rather than an entry. */
+  readonly isSentinel: boolean;
+  /** Among equal keys and ordinals the higher rank comes first. */
+  readonly rank: number;
+  /** Moves to the next entry; returns its code relative to the entry before, or EXHAUSTED. */
+  next(): number;
+}
+
 /** Position in a segment. Fields describe the current entry and stay valid until `next()`. */
-export class SegmentCursor implements MergedEntry {
+export class SegmentCursor implements MergeCursor {
   key = new Uint8Array(64);
   keyWords = viewOf(this.key);
   keyLength = 0;

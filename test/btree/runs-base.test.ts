@@ -9,6 +9,7 @@ import {
   MemoryStorage,
   Merger,
   type MergeOptions,
+  NodeCache,
   type SegmentRef,
   Store,
   type TreeReader,
@@ -35,6 +36,7 @@ async function treeOf(entries: readonly ModelEntry[]): Promise<TreeReader> {
     reducers: () => ({ count: () => 1 }),
     leafBytes: 128,
     innerBytes: 128,
+    cache: new NodeCache(2 ** 20),
   });
   const sorted = [...entries].sort((a, b) => Buffer.compare(a.key, b.key));
   await store.apply(

@@ -9,8 +9,11 @@ import {
   type LeafSlice,
   MemoryStorage,
   mergeSegments,
+  NodeCache,
   type SegmentRef,
+  Store,
   TreeBuilder,
+  type TreeReader,
 } from "../../btree/index.js";
 import { copyWords, sharedWords, viewOf } from "../../btree/bytes.js";
 import { saltSeed } from "../../btree/checksum.js";
@@ -58,7 +61,7 @@ async function built(
   refs: readonly SegmentRef[],
   how: "whole keys" | "where they lie",
   keep: Keep,
-  memoryBytes = 0,
+  { memoryBytes = 0, base }: { memoryBytes?: number; base?: TreeReader | undefined } = {},
 ): Promise<unknown> {
   const storage = new MemoryStorage();
   const sink = logInto(storage);
@@ -67,6 +70,7 @@ async function built(
   mergeSegments(
     refs,
     {
+      base,
       // What it holds already must not matter.
       memory: memoryBytes > 0 ? new Uint8Array(memoryBytes).fill(99) : undefined,
       onSuccessor:
@@ -86,6 +90,24 @@ async function built(
   const forest = await builder.finishPartition();
   sink.flush();
   return { forest, file: Buffer.from(storage.read(0, storage.size())).toString("hex") };
+}
+
+/** A tree with the entries, those from `waiting` on in its log. */
+async function treeOf(entries: readonly ModelEntry[], waiting: number): Promise<TreeReader> {
+  const { salt: _, ...sizes } = format;
+  const store = await Store.create(new MemoryStorage(), {
+    ...sizes,
+    state: new Uint8Array(0),
+    reducers: () => ({ count: reducer.count }),
+    cache: new NodeCache(2 ** 20),
+    log: { entriesMax: entries.length - waiting, bytesMax: 2 ** 20 },
+  });
+  for (const part of [entries.slice(0, waiting), entries.slice(waiting)]) {
+    const ops = part.map(({ key, value }) => ({ key, value }));
+    ops.sort((a, b) => Buffer.compare(a.key, b.key));
+    await store.apply(new Map([["t", ops]]), new Uint8Array(0));
+  }
+  return store.snapshot().tree("t");
 }
 
 const entryArbitrary = fc.record({
@@ -114,9 +136,33 @@ describe("addSuccessor", () => {
           const refs = writeSegments(path, feeds, { blockBytes });
           const keep: Keep = (value, start) => !selective || (value[start] ?? 0) % 3 > 0;
 
-          const fast = await built(refs, "where they lie", keep, memoryBytes);
+          const fast = await built(refs, "where they lie", keep, { memoryBytes });
 
           expect(fast).toEqual(await built(refs, "whole keys", keep));
+        },
+      ),
+      { numRuns: runs },
+    );
+  });
+
+  test("does so over a base tree too, whether its entries lie in nodes or wait", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(entryArbitrary, {
+          selector: ({ key }) => key.toString("hex"),
+          maxLength: 60,
+        }),
+        fc.nat(60),
+        fc.array(fc.array(entryArbitrary, { maxLength: 30 }), { maxLength: 3 }),
+        fc.boolean(),
+        async (entries, waiting, feeds: readonly (readonly ModelEntry[])[], selective) => {
+          const base = await treeOf(entries, Math.min(waiting, entries.length));
+          const refs = writeSegments(path, feeds);
+          const keep: Keep = (value, start) => !selective || (value[start] ?? 0) % 3 > 0;
+
+          const fast = await built(refs, "where they lie", keep, { base });
+
+          expect(fast).toEqual(await built(refs, "whole keys", keep, { base }));
         },
       ),
       { numRuns: runs },

@@ -25,6 +25,7 @@ class ArraySlice implements VisitedSlice {
   keyBytes: Bytes = new Uint8Array();
   keyLength = 0;
   readonly keyShared = 0;
+  suffixFrom = 0;
   valueBytes: Bytes = new Uint8Array();
   readonly valueStart = 0;
   valueEnd = 0;
@@ -46,7 +47,7 @@ class ArraySlice implements VisitedSlice {
   }
   visit(i: number): void {
     this.keyBytes = this.key(i);
-    this.keyLength = this.keyBytes.length;
+    this.suffixFrom = this.keyLength = this.keyBytes.length;
     this.valueBytes = this.value(i);
     this.valueEnd = this.valueBytes.length;
   }
