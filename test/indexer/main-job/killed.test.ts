@@ -283,6 +283,52 @@ describe("a build", () => {
     expect(await treeContent(indexFile(dir))).toEqual(await treeContent(indexFile(fresh)));
     expect(names(dir)).toEqual(names(fresh));
   });
+
+  test("killed in a change of everything, which is merged: the next one maps what is left, and merges", async () => {
+    const dir = join(root, "large-change");
+    const feed = join(root, "large-feed.ndjson");
+    const rows = (n: number): string => {
+      const lines: string[] = [];
+      const pad = "p".repeat(700);
+      for (let i = 0; i < DOCUMENTS; i++)
+        lines.push(
+          `{"seq":"${i}-${n}","id":"doc-${i}","changes":[{"rev":"${n}-a"}],"doc":{"_id":"doc-${i}","user":"u${(i + n) % 50}","n":${i},"pad":"${pad}"}}\n`,
+        );
+      return lines.join("");
+    };
+    const command = (to: string): string[] => [
+      "build",
+      to,
+      "--source",
+      `changes:${feed}`,
+      "--ddoc",
+      design,
+      "--json",
+      "--chunk-bytes",
+      "200000",
+      "--progress-interval",
+      "0",
+    ];
+    writeFileSync(feed, rows(1));
+    expect(await viewmill(command(dir))).toMatchObject({ exit: 0 });
+    writeFileSync(feed, rows(1) + rows(2));
+    const moments: ((progress: Progress | undefined) => boolean)[] = [
+      (p) => (p?.documents ?? 0) > DOCUMENTS * 0.6,
+      (p) => p?.phase === "merge",
+    ];
+    for (const moment of moments) {
+      const run = startViewmill(command(dir));
+      expect(await run.until((r) => moment(progressOf(r)))).toBe(true);
+      await run.killTree();
+    }
+    const last = await viewmill(command(dir));
+    expect(last.exit).toBe(0);
+    expect(buildDone(last).mapped).toBeLessThan(DOCUMENTS * 0.15);
+    const fresh = join(root, "large-change-fresh");
+    expect(await viewmill(command(fresh))).toMatchObject({ exit: 0 });
+    expect(await treeContent(indexFile(dir))).toEqual(await treeContent(indexFile(fresh)));
+    expect(names(dir)).toEqual(names(fresh));
+  });
 });
 
 /** Processor time of a process, in hundredths of a second (proc(5): utime). */
