@@ -1,3 +1,3 @@
 // Loops over bytes, compiled to WebAssembly.
 
-export { createKernel, MEMORY_START, type Kernel } from "./kernel.js";
+export { createKernel, MEMORY_START, type Kernel, type KernelImports } from "./kernel.js";

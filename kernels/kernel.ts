@@ -25,6 +25,29 @@ interface Exports {
   ): void;
   project(data: number, spans: number, n: number, out: number, outSpans: number): number;
   wroteHigh(): number;
+  setEntries(bytes: number, spans: number, ordinals: number, flags: number, order: number): void;
+  sortEntries(n: number, scratch: number): void;
+  encodeEntries(
+    n: number,
+    out: number,
+    outBytes: number,
+    indexAt: number,
+    indexBytes: number,
+    blockLimit: number,
+    ordinalMin: number,
+    ordinalWidth: number,
+    combinedAt: number,
+  ): number;
+  encodedEntries(): number;
+  encodedBlocks(): number;
+  encodedBlockBytesMax(): number;
+  encodedIndexEnd(): number;
+}
+
+/** What an instance may ask of whoever made it, while one of its functions runs. */
+export interface KernelImports {
+  /** For `encodeEntries`. */
+  readonly combine: (first: number, last: number) => number;
 }
 
 interface Memory {
@@ -53,20 +76,26 @@ export interface Kernel {
   readonly words: Uint32Array;
 }
 
+const NO_IMPORTS: KernelImports = { combine: () => -1 };
+
 /** Undefined until it is first asked for; null where there is none. */
 let compiled: object | null | undefined;
 
 /**
  * A new instance with `bytes` of memory from {@link MEMORY_START} on.
  *
+ * @param imports - Without them, nothing is combined.
  * @returns undefined where there is no module: it was not built, is not of this version, or this Node runs none.
  */
-export function createKernel(bytes: number): Kernel | undefined {
+export function createKernel(
+  bytes: number,
+  imports: KernelImports = NO_IMPORTS,
+): Kernel | undefined {
   if (compiled === undefined) compiled = compile() ?? null;
   if (compiled === null || WebAssembly === undefined) return undefined;
   const pages = Math.ceil((MEMORY_START + bytes) / PAGE_BYTES);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
-  const { exports } = new WebAssembly.Instance(compiled, { env: { memory } });
+  const { exports } = new WebAssembly.Instance(compiled, { env: { ...imports, memory } });
   const run = exports as Exports;
   if (run.revision() !== REVISION) {
     compiled = null;

@@ -6,6 +6,7 @@ import type { EntryBatch } from "./entry-batch.js";
 import { CANCEL } from "./format.js";
 import type { RunFile } from "./run-file.js";
 import { SegmentEncoder } from "./segment-encoder.js";
+import { encodeByKernel } from "./segment-kernel.js";
 import type { SegmentRef } from "./segment-index.js";
 
 /** A value that `combine` made: bytes[start, end), read before the next call. */
@@ -60,12 +61,26 @@ function withSegment<T>(
   options: EncodeSegmentOptions | undefined,
   take: (segment: Uint8Array) => T,
 ): T {
-  const n = batch.length;
   const [ordinalMin, ordinalMax] = batch.ordinalRange();
+  const encoded = encodeByKernel(batch, ordinalMin, ordinalMax, options ?? {});
+  if (encoded) return take(encoded);
   // Taken, not shared: `combine` might encode a segment of its own.
   const scratch = spare;
   spare = new Uint8Array(0);
   const encoder = new SegmentEncoder(ordinalMin, ordinalMax, scratch, options?.blockBytes);
+  addEntries(encoder, batch, options);
+  const taken = take(encoder.finish());
+  if (encoder.scratch.length <= SPARE_BYTES_MAX) spare = encoder.scratch;
+  return taken;
+}
+
+/** Adds all entries of the sorted batch. */
+export function addEntries(
+  encoder: SegmentEncoder,
+  batch: EntryBatch,
+  options?: EncodeSegmentOptions,
+): void {
+  const n = batch.length;
   const { words } = batch;
   let shared = 0;
   let i = 0;
@@ -100,9 +115,6 @@ function withSegment<T>(
     shared = sharedNext;
     i = end;
   }
-  const taken = take(encoder.finish());
-  if (encoder.scratch.length <= SPARE_BYTES_MAX) spare = encoder.scratch;
-  return taken;
 }
 
 /** Entries [start, end) have one key. */

@@ -2,7 +2,8 @@
 // typed arrays. Nothing is allocated per entry; clear() keeps the memory for the next chunk.
 
 import { viewOf } from "../bytes.js";
-import { RadixSorter } from "./radix-sort.js";
+import { RadixSorter, type SortInput } from "./radix-sort.js";
+import { sortByKernel } from "./segment-kernel.js";
 
 const ARENA_BYTES_MAX = 0xffff_ffff;
 const ENTRIES_MIN = 1024;
@@ -186,17 +187,25 @@ export class EntryBatch {
     this.used = used;
   }
 
-  /** Sorts by key, then ordinal, then `CANCEL` first, then order of insertion. The accessors below follow. */
-  sort(): void {
-    this.#sorter ??= new RadixSorter();
-    this.#sorter.sort({
+  /** The arrays that describe the entries, in order of insertion, and their order. */
+  get columns(): SortInput {
+    return {
       bytes: this.bytes,
+      used: this.used,
       spans: this.#spans,
       ordinals: this.#ordinals,
       flags: this.#flags,
       order: this.#order,
       length: this.#length,
-    });
+    };
+  }
+
+  /** Sorts by key, then ordinal, then `CANCEL` first, then order of insertion. The accessors below follow. */
+  sort(): void {
+    const { columns } = this;
+    if (sortByKernel(columns)) return;
+    this.#sorter ??= new RadixSorter();
+    this.#sorter.sort(columns);
   }
 
   /** Where the key of the i-th entry (in sorted order, once sorted) starts in `bytes`. */

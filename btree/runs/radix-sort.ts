@@ -10,6 +10,8 @@
 /** What is sorted: `order` is permuted, all else is read. */
 export interface SortInput {
   readonly bytes: Uint8Array;
+  /** Bytes of `bytes` that entries may lie in. */
+  readonly used: number;
   /** Key start, key end, value start, value end of each entry. */
   readonly spans: Uint32Array;
   readonly ordinals: Float64Array;

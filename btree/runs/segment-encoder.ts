@@ -26,6 +26,36 @@ import {
 /** Three varints of 5 bytes, an ordinal of 7, and what a copy by words may write beyond its end. */
 const ENTRY_HEAD_BYTES_MAX = 22 + WORD_SLACK;
 
+/** What a footer tells. */
+export interface SegmentSummary {
+  /** Bytes of all blocks: where the index begins. */
+  readonly blockBytes: number;
+  readonly indexBytes: number;
+  readonly blocks: number;
+  readonly entries: number;
+  readonly ordinalMin: number;
+  readonly ordinalMax: number;
+  /** Bytes of the largest block. */
+  readonly blockBytesMax: number;
+}
+
+/** Writes the footer to the end of a segment whose blocks and index are done. */
+export function writeFooter(segment: Uint8Array, summary: SegmentSummary): void {
+  const { blockBytes, indexBytes, ordinalMin, ordinalMax } = summary;
+  const footer = blockBytes + indexBytes;
+  const view = new DataView(segment.buffer, segment.byteOffset + footer, FOOTER_BYTES);
+  view.setUint32(0, SEGMENT_MAGIC, true);
+  view.setUint32(FOOTER_VERSION, SEGMENT_VERSION, true);
+  view.setUint32(FOOTER_INDEX_BYTES, indexBytes, true);
+  view.setUint32(FOOTER_BLOCKS, summary.blocks, true);
+  view.setFloat64(FOOTER_ENTRIES, summary.entries, true);
+  view.setFloat64(FOOTER_ORDINAL_MIN, ordinalMin, true);
+  view.setFloat64(FOOTER_ORDINAL_MAX, ordinalMax, true);
+  view.setUint32(FOOTER_ORDINAL_WIDTH, ordinalWidthOf(ordinalMax - ordinalMin), true);
+  view.setUint32(FOOTER_BLOCK_BYTES, summary.blockBytesMax, true);
+  view.setUint32(FOOTER_CRC, crc32(segment.subarray(blockBytes, footer + FOOTER_CRC)), true);
+}
+
 /** Encodes one segment. */
 export class SegmentEncoder {
   /** Finished blocks that `take()` did not fetch, then the open one. */
@@ -158,18 +188,15 @@ export class SegmentEncoder {
     if (size > this.#out.length) this.#grow(size - blockBytes);
     const result = this.#out.subarray(0, size);
     result.set(this.#index.subarray(0, this.#indexUsed), blockBytes);
-    const footer = blockBytes + this.#indexUsed;
-    const view = new DataView(result.buffer, result.byteOffset + footer, FOOTER_BYTES);
-    view.setUint32(0, SEGMENT_MAGIC, true);
-    view.setUint32(FOOTER_VERSION, SEGMENT_VERSION, true);
-    view.setUint32(FOOTER_INDEX_BYTES, this.#indexUsed, true);
-    view.setUint32(FOOTER_BLOCKS, this.#blocks, true);
-    view.setFloat64(FOOTER_ENTRIES, this.#entries, true);
-    view.setFloat64(FOOTER_ORDINAL_MIN, this.#ordinalMin, true);
-    view.setFloat64(FOOTER_ORDINAL_MAX, this.#ordinalMax, true);
-    view.setUint32(FOOTER_ORDINAL_WIDTH, this.#ordinalWidth, true);
-    view.setUint32(FOOTER_BLOCK_BYTES, this.#blockBytesMax, true);
-    view.setUint32(FOOTER_CRC, crc32(result.subarray(blockBytes, footer + FOOTER_CRC)), true);
+    writeFooter(result, {
+      blockBytes,
+      indexBytes: this.#indexUsed,
+      blocks: this.#blocks,
+      entries: this.#entries,
+      ordinalMin: this.#ordinalMin,
+      ordinalMax: this.#ordinalMax,
+      blockBytesMax: this.#blockBytesMax,
+    });
     return result;
   }
 

@@ -3,6 +3,14 @@
 import { REVISION } from "../revision";
 
 export { project, setProjection, wroteHigh } from "./project";
+export {
+  encodedBlockBytesMax,
+  encodedBlocks,
+  encodedEntries,
+  encodedIndexEnd,
+  encodeEntries,
+} from "./segment";
+export { setEntries, sortEntries } from "./sort";
 export { slice, sliceEnd, sliceRefused } from "./slice";
 
 export function revision(): i32 {
