@@ -12,8 +12,10 @@ import {
   MAP,
   REFUSED,
   SKIP,
+  type CarefulNews,
   type DocumentFailure,
   type MapTask,
+  type SettledDocuments,
   type ViewFailure,
 } from "./types.js";
 
@@ -27,6 +29,8 @@ const BLOCK_DOCUMENTS = 512;
 const BLOCK_BYTES = 1 << 18;
 
 const NONE = new Uint32Array(0);
+
+const NOTHING_SETTLED: SettledDocuments = { answers: new Map(), failures: new Map() };
 
 const BATCH_DOCUMENTS_FIRST = 8;
 /** A batch counts as one document for the watchdog, so it must stay far below any time that a document may take. */
@@ -49,14 +53,17 @@ export class ChunkMapping {
   readonly #gathered = new Uint32Array(BLOCK_DOCUMENTS);
   /** Positions of the documents that the text has gathered. */
   readonly #batch: number[] = [];
+  readonly #settled: SettledDocuments;
   #batchMax: number;
 
   /**
+   * @param group - the number of the task's group that is mapped.
    * @param known - what the index holds of the documents.
    * @param notJson - the error for a document that is not JSON; undefined when it is.
    */
   constructor(
     task: MapTask,
+    group: number,
     encoder: ChunkEncoder,
     session: Session,
     slices: Slices,
@@ -71,13 +78,15 @@ export class ChunkMapping {
     this.#text = new DocumentText(slices, session.membersRead);
     this.#notJson = notJson;
     this.#beats = new Int32Array(task.heartbeat);
-    this.#batchMax = task.apart ? 1 : BATCH_DOCUMENTS_FIRST;
+    this.#settled = task.careful?.settled[group] ?? NOTHING_SETTLED;
+    this.#batchMax = task.careful ? 1 : BATCH_DOCUMENTS_FIRST;
+    this.#tell({ group });
   }
 
   /** @throws what `notJson` gives for a document that is not JSON. */
   run(verdicts: Uint8Array): void {
     const slices = this.#slices;
-    const failures = new Map(this.#task.failures.map((failure) => [failure.index, failure]));
+    const { failures } = this.#settled;
     for (let i = 0; i < slices.count;) {
       const blockEnd = this.#blockEnd(i);
       this.#mapBlock(verdicts, i, blockEnd, failures);
@@ -160,16 +169,32 @@ export class ChunkMapping {
   }
 
   #mapOne(i: number): void {
+    const settled = this.#settled.answers.get(i);
+    if (settled !== undefined) {
+      this.#replies.push(settled.reply);
+      this.#positions.push(i);
+      if (settled.logs) this.#logs.set(i, settled.logs);
+      return;
+    }
     const session = this.#session;
     this.#beats[this.#task.slot] = i + 1;
     const doc = this.#text.get(i);
+    let reply: string;
     try {
-      this.#replies.push(session.mapDocument(doc));
+      reply = session.mapDocument(doc);
     } catch (cause) {
       throw (isViewServerError(cause) ? this.#notJson(i) : undefined) ?? cause;
     }
+    this.#replies.push(reply);
     this.#positions.push(i);
-    if (session.hasLogs) this.#logs.set(i, session.takeLogs(doc));
+    const logs = session.hasLogs ? session.takeLogs(doc) : undefined;
+    if (logs) this.#logs.set(i, logs);
+    this.#tell({ index: i, answer: { reply, logs } });
+  }
+
+  /** What is told stays, whatever becomes of this thread. */
+  #tell(news: CarefulNews): void {
+    this.#task.careful?.port.postMessage(news);
   }
 
   #mapBatch(): void {

@@ -89,7 +89,7 @@ export async function runMapTask(task: MapTask): Promise<MapResult> {
   const groups: GroupSegments[] = [];
   // Waiting happens before slicing the same buffers again, so groups go one after the other over one reading.
   const slices = reader.read(task.input);
-  for (const job of task.groups) {
+  for (const [group, job] of task.groups.entries()) {
     const beats = new Int32Array(task.heartbeat);
     beats[task.slot] = COMPILING;
     const session = mapSession(job.config, task.mapLimits);
@@ -99,7 +99,7 @@ export async function runMapTask(task: MapTask): Promise<MapResult> {
       const verdicts = judge(slices, job, task.select, known);
       const encoder = encoderFor(job.config);
       if (job.known && known) encoder.compareWith(known, job.known.rows);
-      const mapping = new ChunkMapping(task, encoder, session, slices, known, (i) =>
+      const mapping = new ChunkMapping(task, group, encoder, session, slices, known, (i) =>
         notJson(task.input, slices, i),
       );
       mapping.run(verdicts);

@@ -1,4 +1,4 @@
-// A bounded set of view-server processes. A replacement is kept warm, so that a death costs no start-up.
+// A bounded set of view-server processes. Beside them a spare one is kept warm, so that a death costs no start-up.
 
 import { IndexerError } from "../errors.js";
 import type { ServerLease } from "./process-mapper.js";
@@ -18,6 +18,8 @@ export class ServerPool {
   #spare: ServerProcess | undefined;
   #fence: boolean | undefined;
   #busy = 0;
+  /** Pieces of work begun. */
+  #uses = 0;
   #closed = false;
 
   constructor(command: ServerCommand, size: number, options: ServerProcessOptions) {
@@ -40,24 +42,22 @@ export class ServerPool {
     if (signal?.aborted) throw new IndexerError("INDEXER_ABORTED", "the call was aborted");
     this.#busy++;
     const lease = { server: this.#take() };
+    // Work that is soon over is not to pay for another process.
+    if (++this.#uses > this.size) this.#keepSpare();
     try {
       if (this.#fence === undefined) {
         this.#fence = await lease.server.knowsFence();
-        if (!lease.server.usable) {
-          this.#retire(lease.server);
-          lease.server = this.#take();
-        }
+        if (!lease.server.usable) lease.server = this.#replace(lease.server);
       }
-      await lease.server.configure(config);
+      await this.#configure(lease, config);
       return await work({
         fence: this.#fence,
         get server() {
           return lease.server;
         },
         replace: async () => {
-          this.#retire(lease.server);
-          lease.server = this.#take();
-          await lease.server.configure(config);
+          lease.server = this.#replace(lease.server);
+          await this.#configure(lease, config);
         },
       });
     } finally {
@@ -77,14 +77,39 @@ export class ServerPool {
     this.#all.clear();
   }
 
+  /** One that died while it waited is only found out when it is asked. */
+  async #configure(lease: { server: ServerProcess }, config: GroupConfig): Promise<void> {
+    try {
+      await lease.server.configure(config);
+    } catch (error) {
+      if ((error as Partial<IndexerError>).code !== "INDEXER_SERVER_EXITED") throw error;
+      lease.server = this.#replace(lease.server);
+      await lease.server.configure(config);
+    }
+  }
+
   #take(): ServerProcess {
     for (let server = this.#idle.pop(); server; server = this.#idle.pop()) {
       if (server.usable) return server;
       this.#retire(server);
     }
-    const warm = this.#spare?.usable ? this.#spare : this.#start();
+    const spare = this.#spare;
     this.#spare = undefined;
-    return warm;
+    if (spare?.usable) return spare;
+    if (spare) this.#retire(spare);
+    return this.#start();
+  }
+
+  /** Another in the place of one that failed; the next is started at once. */
+  #replace(server: ServerProcess): ServerProcess {
+    this.#retire(server);
+    const another = this.#take();
+    this.#keepSpare();
+    return another;
+  }
+
+  #keepSpare(): void {
+    if (!this.#closed) this.#spare ??= this.#start();
   }
 
   #start(): ServerProcess {
@@ -94,8 +119,6 @@ export class ServerPool {
   }
 
   #retire(server: ServerProcess): void {
-    if (!this.#all.delete(server)) return;
-    void server.stop();
-    if (!this.#closed) this.#spare ??= this.#start();
+    if (this.#all.delete(server)) void server.stop();
   }
 }

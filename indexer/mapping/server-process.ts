@@ -119,6 +119,8 @@ export interface ServerProcessOptions {
   readonly timeoutMs: number;
   /** Resident memory, in MiB, beyond which the process is killed (Linux only). */
   readonly memoryMb: number;
+  /** Commands on their way at once; 1 leaves no document in doubt but the one that the server died of. Default: the client's. */
+  readonly windowCommands?: number;
 }
 
 export class ServerProcess {
@@ -149,6 +151,7 @@ export class ServerProcess {
     });
     this.client = new ProtocolClient(streamTransport(this.#child.stdout, this.#child.stdin), {
       timeoutMs: options.timeoutMs,
+      ...(options.windowCommands === undefined ? {} : { windowCommands: options.windowCommands }),
     });
     if (process.platform === "linux") this.#watchMemory(options.memoryMb * 2 ** 20);
     this.#letGo();

@@ -1,32 +1,16 @@
-// Maps chunks in threads. The heartbeat names the batch at which a thread died. Its documents are run one by one then, and the heartbeat
-// names the one at which that thread dies; that document is run once more, alone, in a fresh thread, and is guilty only if it fails
-// there too. The documents before it are run again, those after it for the first time.
+// Maps chunks in threads. A chunk that its thread died of is mapped once more, carefully (careful-mapping.ts).
 
-import { IndexerError } from "../errors.js";
 import type { JsReduceResult, JsReduceRunner } from "../reducers/index.js";
+import { CarefulMapping } from "./careful-mapping.js";
 import type { ChunkJob, ChunkResult, Mapper } from "./mapper.js";
-import { singleView } from "./single-view.js";
 import { ThreadDeath, type ThreadPool } from "./thread-pool.js";
 import {
   ALL_DOCUMENTS,
-  BATCH_DOCUMENTS_MAX,
-  type DocumentFailure,
-  type GroupConfig,
   type FunctionLimits,
+  type GroupConfig,
   type MapResult,
   type ReduceRequest,
 } from "./types.js";
-
-/** A document's death as an error record. */
-export function deathFailure(
-  index: number,
-  death: Pick<ThreadDeath, "reason" | "message">,
-): DocumentFailure {
-  const error = { timeout: "timeout", memory: "out_of_memory", crash: "view_server_died" }[
-    death.reason
-  ];
-  return { index, kind: death.reason, error, reason: `The document ${death.message}` };
-}
 
 export class ThreadMapper implements Mapper {
   readonly concurrency: number;
@@ -41,14 +25,8 @@ export class ThreadMapper implements Mapper {
   }
 
   async mapChunk(job: ChunkJob): Promise<ChunkResult> {
-    const parts: MapResult[] = [];
-    const { from, to } = job.select ?? ALL_DOCUMENTS;
-    await this.#range(job, from, to, parts, false);
-    return {
-      groups: job.groups.map((_, g) => parts.flatMap((part) => part.groups[g] ?? [])),
-      documents: parts[0]?.documents ?? 0,
-      designs: parts[0]?.designs ?? 0,
-    };
+    const { groups, documents, designs } = await this.#map(job);
+    return { groups: groups.map((segments) => [segments]), documents, designs };
   }
 
   reducer(config: GroupConfig): JsReduceRunner {
@@ -60,106 +38,22 @@ export class ThreadMapper implements Mapper {
     return Promise.resolve();
   }
 
-  async #range(
-    job: ChunkJob,
-    from: number,
-    to: number,
-    parts: MapResult[],
-    apart: boolean,
-  ): Promise<void> {
-    try {
-      parts.push(await this.#map(job, from, to, apart, []));
-      return;
-    } catch (error) {
-      if (!(error instanceof ThreadDeath)) throw error;
-      if (error.beat < 0)
-        throw new IndexerError(
-          "INDEXER_DDOC_COMPILATION",
-          `a map function ${error.message} while it was compiled`,
-          { status: 400, error: "compilation_error", reason: `Compilation ${error.message}` },
-          { cause: error },
-        );
-      const suspect = error.beat - 1;
-      // Died outside user code, or on a document that is already set aside: not something a document can be blamed for.
-      if (suspect < from) throw error;
-      if (suspect > from) await this.#range(job, from, suspect, parts, apart);
-      const end = apart ? suspect + 1 : Math.min(to, suspect + BATCH_DOCUMENTS_MAX);
-      if (apart) await this.#alone(job, suspect, parts);
-      else await this.#range(job, suspect, end, parts, true);
-      if (end < to) await this.#range(job, end, to, parts, apart);
-    }
-  }
-
-  async #alone(job: ChunkJob, index: number, parts: MapResult[]): Promise<void> {
-    let death: ThreadDeath;
-    try {
-      parts.push(await this.#map(job, index, index + 1, true, []));
-      return;
-    } catch (error) {
-      if (!(error instanceof ThreadDeath)) throw error;
-      death = error;
-    }
-    const { groups } = job;
-    if (groups.length === 1) {
-      const failure = { ...deathFailure(index, death), tree: await this.#guiltyView(job, index) };
-      parts.push(await this.#map(job, index, index + 1, true, [failure]));
-      return;
-    }
-    // One group's function is guilty; the others get their rows.
-    const each: MapResult[] = [];
-    for (const group of groups) await this.#alone({ ...job, groups: [group] }, index, each);
-    parts.push({
-      groups: each.flatMap((part) => part.groups),
-      documents: each[0]?.documents ?? 0,
-      designs: each[0]?.designs ?? 0,
-    });
-  }
-
-  /** The first view of the job's group whose function alone ends a thread at this document. */
-  async #guiltyView(job: ChunkJob, index: number): Promise<number | undefined> {
-    const [group] = job.groups;
-    const views = group?.config.maps.length ?? 0;
-    if (!group || views === 1) return undefined;
-    for (let tree = 0; tree < views; tree++) {
-      const config = singleView(group.config, tree);
-      const groups = [{ config, output: { kind: "memory" as const }, known: undefined }];
-      try {
-        await this.#map({ ...job, groups }, index, index + 1, true, []);
-      } catch (error) {
-        if (!(error instanceof ThreadDeath)) throw error;
-        return tree;
-      }
-    }
-    return undefined;
-  }
-
-  #map(
-    job: ChunkJob,
-    from: number,
-    to: number,
-    apart: boolean,
-    failures: readonly DocumentFailure[],
-  ): Promise<MapResult> {
+  async #map(job: ChunkJob): Promise<MapResult> {
     const { input, groups, ordinalBase, signal } = job;
-    // A run file holds the segments of one part; the others get names of their own.
-    const named = groups.map((group) =>
-      group.output.kind === "run" && from > 0
-        ? { ...group, output: { kind: "run" as const, path: `${group.output.path}.${from}` } }
-        : group,
-    );
-    return this.#pool.map(
-      {
-        kind: "map",
-        input,
-        groups: named,
-        select: { from, to },
-        apart,
-        failures,
-        ordinalBase,
-        mapLimits: this.#limits,
-      },
-      signal,
-    );
+    const task = {
+      kind: "map",
+      input,
+      groups,
+      select: job.select ?? ALL_DOCUMENTS,
+      ordinalBase,
+      mapLimits: this.#limits,
+    } as const;
+    try {
+      return await this.#pool.map(task, signal);
+    } catch (error) {
+      if (!(error instanceof ThreadDeath)) throw error;
+      return new CarefulMapping(this.#pool, task, signal).run(error);
+    }
   }
 }
 

@@ -59,6 +59,8 @@ export interface ThreadPoolOptions {
   readonly heapMb?: number;
   /** Growth of the process, in MiB, that a single document may cause before its thread is ended. Default 1024. */
   readonly growthMb?: number;
+  /** What the threads run. Default: `worker.ts`, or its bundle. */
+  readonly program?: URL;
 }
 
 interface Watch {
@@ -102,7 +104,7 @@ export class ThreadPool {
     this.#timeoutMs = options.timeoutMs ?? 5000;
     this.#growthBytes = (options.growthMb ?? 1024) * 2 ** 20;
     this.#pool = new Piscina({
-      filename: startFile("worker").href,
+      filename: (options.program ?? startFile("worker")).href,
       minThreads: 0,
       maxThreads: this.threads,
       idleTimeout: 30_000,
@@ -267,5 +269,6 @@ function transferables(task: ThreadTask): (ArrayBuffer | MessagePort)[] {
     for (const view of [p.ids, p.idStarts, p.versions, p.verdicts, p.mapped]) add(view);
   }
   if (task.kind === "merge" && task.reducePort) list.push(task.reducePort);
+  if (task.kind === "map" && task.careful) list.push(task.careful.port);
   return list;
 }

@@ -4,6 +4,7 @@
 import type { BulkTarget, Bytes, Forest, RawEntries, SegmentRef } from "../../btree/index.js";
 import type { MessagePort } from "node:worker_threads";
 
+import type { LogLine } from "../../viewserver/index.js";
 import type { FileRange } from "../sources/index.js";
 
 /** What a thread must know of a view group to map documents for it. */
@@ -91,16 +92,37 @@ export interface MapTask {
   readonly groups: readonly GroupJob[];
   readonly select: DocumentSelection;
   /**
-   * Hand in the documents one by one, so that a beat names the very document at hand. Otherwise it names the first of a batch, which is
-   * one of at most BATCH_DOCUMENTS_MAX positions from there.
+   * For another attempt, after the first ended with its thread: documents are handed in one by one, so that a beat names the very document at
+   * hand. Without it a beat names the first of a batch, all of which are within BATCH_DOCUMENTS_MAX positions from there.
    */
-  readonly apart: boolean;
-  /** Documents already known to fail, by position: they are recorded, not mapped. */
-  readonly failures: readonly DocumentFailure[];
+  readonly careful?: CarefulAttempt | undefined;
   readonly ordinalBase: number;
   readonly heartbeat: SharedArrayBuffer;
   readonly slot: number;
   readonly mapLimits: FunctionLimits;
+}
+
+/** What outlives a thread that user code takes down. */
+export interface CarefulAttempt {
+  /** Is told a {@link CarefulNews} before each group, and after each document. */
+  readonly port: MessagePort;
+  /** By group: what earlier attempts brought. These documents are not mapped again. */
+  readonly settled: readonly SettledDocuments[];
+}
+
+export type CarefulNews =
+  { readonly group: number } | { readonly index: number; readonly answer: DocumentAnswer };
+
+/** By position in the chunk. */
+export interface SettledDocuments {
+  readonly answers: ReadonlyMap<number, DocumentAnswer>;
+  readonly failures: ReadonlyMap<number, DocumentFailure>;
+}
+
+/** What the functions made of a document. */
+export interface DocumentAnswer {
+  readonly reply: string;
+  readonly logs: readonly LogLine[] | undefined;
 }
 
 /** Positions that documents handed in together may span. */

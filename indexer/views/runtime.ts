@@ -67,7 +67,8 @@ export class MappingRuntime {
 
   /** Makes a mapper whose faults stay in child processes; undefined when `mapper` is one. */
   get isolated(): (() => Promise<Mapper>) | undefined {
-    return this.#options.mapIn === "threads" ? () => this.#processes() : undefined;
+    // Documents that a dead process was mapping are run again: none of them a third time, so each is answered before the next is sent.
+    return this.#options.mapIn === "threads" ? () => this.#processes(1) : undefined;
   }
 
   /** Custom reduces of a group. The mapper is made at the first call. */
@@ -103,7 +104,7 @@ export class MappingRuntime {
     await this.#threads?.close();
   }
 
-  async #processes(): Promise<Mapper> {
+  async #processes(windowCommands?: number): Promise<Mapper> {
     const { ProcessMapper, ServerPool, ownServer, parseServerCommand } =
       await import("../mapping/processes.js");
     const { server, threads, timeoutMs, heapMb, memoryMb, limits, strict } = this.#options;
@@ -111,7 +112,11 @@ export class MappingRuntime {
       server === undefined ? ownServer(heapMb, strict, limits) : parseServerCommand(server);
     return new ProcessMapper(
       this.threads,
-      new ServerPool(command, threads, { timeoutMs, memoryMb }),
+      new ServerPool(command, threads, {
+        timeoutMs,
+        memoryMb,
+        ...(windowCommands === undefined ? {} : { windowCommands }),
+      }),
     );
   }
 }

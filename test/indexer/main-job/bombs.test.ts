@@ -306,6 +306,23 @@ describe("bombs", () => {
     },
   );
 
+  test.each(["threads", "processes"])(
+    "of memory outside of the JavaScript heap are held by its limit, mapped in %s",
+    async (mapIn) => {
+      const source = join(root, `outside-${mapIn}.ndjson`);
+      writeFileSync(source, documents({ typed: 5 }));
+      const dir = join(root, `outside-${mapIn}`);
+      const result = await viewmill([
+        ...["build", dir, "--source", source, "--ddoc", design, "--quiet", "--map-in", mapIn],
+        ...["--timeout", "60000", "--heap", "512", "--memory", "300", "--threads", "1"],
+      ]);
+
+      expect(result.exit).toBe(0);
+      expect(await errorsOf(dir)).toMatchObject([{ id: idOf(5), view: "v", kind: "memory" }]);
+      expect(await keys(dir)).toEqual(allBut([5]));
+    },
+  );
+
   test("that abort the whole process: the supervisor starts it again, and the guilty document is found in a process of its own", async () => {
     const source = join(root, "abort.ndjson");
     // A table that cannot grow within the heap ends the process, though the limit was a thread's.
