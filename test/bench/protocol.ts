@@ -1,6 +1,6 @@
 // The pipelining experiment: the same documents through one child process with windows of 1, 10 and 100 commands, and of 1 MiB.
 //
-//   node dist/test/bench/protocol.js [documents] [own | half-duplex] [rounds]
+//   node dist/test/bench/protocol.js [documents] [own | half-duplex] [rounds] [1 | 10 | 100 | any]
 //
 // `own` is viewmill-server with `emit(doc.user, 1)`; `half-duplex` is a server that reads 4 KiB at a time and writes one line at a
 // time, as couchjs does. Prints one JSON line a window: median over the rounds; cpu and context switches are per document, of this
@@ -15,6 +15,8 @@ import { generateLines } from "./generator.js";
 const documents = Number(process.argv[2] ?? 1_000_000);
 const kind = process.argv[3] === "half-duplex" ? "half-duplex" : "own";
 const rounds = Number(process.argv[4] ?? 3);
+/** The only window, in commands; default all. */
+const only = process.argv[5];
 
 const BATCH_BYTES = 4 << 20;
 const WINDOWS: readonly [commands: number, bytes: number][] = [
@@ -137,13 +139,15 @@ function median(samples: readonly Sample[], of: (sample: Sample) => number): num
 const input = batches();
 await run(input.slice(0, 1), 1000, 1 << 20);
 for (const [commands, bytes] of WINDOWS) {
+  const windowCommands = commands === Infinity ? "any" : commands;
+  if (only !== undefined && only !== String(windowCommands)) continue;
   const samples: Sample[] = [];
   for (let round = 0; round < rounds; round++) samples.push(await run(input, commands, bytes));
   const wallUs = median(samples, (sample) => sample.wallUs);
   console.log(
     JSON.stringify({
       server: kind,
-      windowCommands: commands === Infinity ? "any" : commands,
+      windowCommands,
       windowBytes: bytes,
       documents,
       documentsPerSecond: Math.round(1e6 / wallUs),

@@ -6,7 +6,7 @@ import { short, type Table } from "../numbers.js";
 import { runMeasured } from "../process-tree.js";
 import type { Report, Settings, Subject } from "../subject.js";
 
-type Line = Readonly<Record<string, unknown>>;
+export type Line = Readonly<Record<string, unknown>>;
 
 interface Run {
   readonly title?: string;
@@ -17,6 +17,16 @@ interface Run {
 function programOf(name: string): string {
   const at = name.endsWith(".mjs") ? `../../../../test/bench/rivals/${name}` : `../${name}`;
   return fileURLToPath(new URL(at, import.meta.url));
+}
+
+/** What a program prints. */
+export async function linesOf(args: readonly (string | number)[]): Promise<Line[]> {
+  const [name = "", ...more] = args.map(String);
+  const { stdout } = await runMeasured(process.execPath, ["--expose-gc", programOf(name), ...more]);
+  return stdout
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line) as Line);
 }
 
 /** Objects within a line become columns of their own. */
@@ -31,7 +41,7 @@ function flat(line: Line, prefix = ""): Record<string, string> {
   return cells;
 }
 
-function tableOf(title: string | undefined, lines: readonly Line[]): Table {
+export function tableOf(title: string | undefined, lines: readonly Line[]): Table {
   const rows = lines.map((line) => flat(line));
   const head = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return {
@@ -55,16 +65,7 @@ function scripted(
       // Runs of one title make up one table.
       const lines = new Map<string | undefined, Line[]>();
       for (const { title, args } of runs) {
-        const [name = "", ...more] = args(settings).map(String);
-        const { stdout } = await runMeasured(process.execPath, [
-          "--expose-gc",
-          programOf(name),
-          ...more,
-        ]);
-        const printed = stdout
-          .split("\n")
-          .filter((line) => line.startsWith("{"))
-          .map((line) => JSON.parse(line) as Line);
+        const printed = await linesOf(args(settings));
         lines.set(title, [...(lines.get(title) ?? []), ...printed]);
       }
       for (const [heading, all] of lines) {
@@ -75,21 +76,6 @@ function scripted(
     },
   };
 }
-
-export const pipelining = scripted(
-  "Experiment: pipelining",
-  "The same documents through one child process with windows of 1, 10 and 100 unanswered commands, and of 1 MiB of them: our own server, and a server that reads 4 KiB at a time and writes a line at a time. A window of 1 is the strict half-duplex of CouchDB's own client. Microseconds and context switches are per document; host is this side, server the child.",
-  [
-    {
-      title: "viewmill-server",
-      args: ({ docs, rounds }) => ["protocol.js", docs, "own", rounds],
-    },
-    {
-      title: "a half-duplex server",
-      args: ({ docs, rounds }) => ["protocol.js", docs, "half-duplex", rounds],
-    },
-  ],
-);
 
 export const batches = scripted(
   "Experiment: minimum-size batches",
