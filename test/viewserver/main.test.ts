@@ -1,7 +1,9 @@
 // The program as a host meets it: pipes that open, stall and close, and when its replies come.
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import path from "node:path";
+import type { Readable } from "node:stream";
 import { expect, test } from "@jest/globals";
 import { runProgram } from "./serving.js";
 
@@ -102,16 +104,46 @@ test("options: named functions when lenient, limits, and a usage text for mistak
   }
 });
 
+const PERMISSION =
+  Number(process.versions.node.split(".")[0]) >= 23 ? "--permission" : "--experimental-permission";
+const ROOT = path.join(import.meta.dirname, "../../..");
+const SETPRIV = "/usr/bin/setpriv";
+
+// The command line that README.md has for CouchDB.
+(existsSync(SETPRIV) ? test : test.skip)(
+  "behind the flag it ends with its host even inside a function that does not, when setpriv sees to it",
+  async () => {
+    const server = [
+      ...["/usr/bin/env", "-i", SETPRIV, "--pdeathsig", "KILL", process.execPath],
+      ...[PERMISSION, `--allow-fs-read=${ROOT}/*`, "--disallow-code-generation-from-strings"],
+      path.join(ROOT, "dist/viewserver/main.js"),
+    ];
+    const input = '["reset"]\n["add_fun","function(d){ for (;;) ; }"]\n["map_doc",{}]\n';
+    const program = path.join(import.meta.dirname, "../helpers/orphaning-host.js");
+    const host = spawn(process.execPath, [program, JSON.stringify(server), input], {
+      stdio: ["ignore", "ignore", "ignore", "pipe"],
+    });
+    const output = host.stdio[3] as Readable;
+    let text = "";
+    for await (const piece of output.setEncoding("utf8")) {
+      text += String(piece);
+      if (text === "true\ntrue\n") host.kill("SIGKILL");
+    }
+
+    // The pipe has ended: nobody holds its other side any more.
+    expect(text).toBe("true\ntrue\n");
+  },
+);
+
 test("it runs behind node's permission flag, with read access to the package folder only", async () => {
-  const flag =
-    Number(process.versions.node.split(".")[0]) >= 23
-      ? "--permission"
-      : "--experimental-permission";
-  const root = path.join(import.meta.dirname, "../../..");
   const { stdout, exit } = await runProgram(
     '["reset"]\n["add_fun","function(d){emit(d.n,1)}"]\n["map_doc",{"n":2}]\n',
     {
-      nodeArgs: [flag, `--allow-fs-read=${root}/*`, "--disallow-code-generation-from-strings"],
+      nodeArgs: [
+        PERMISSION,
+        `--allow-fs-read=${ROOT}/*`,
+        "--disallow-code-generation-from-strings",
+      ],
     },
   );
 
