@@ -56,7 +56,7 @@ export async function bundleFunctions(
   origins: SourceOrigins | undefined,
 ): Promise<unknown> {
   const sites = sitesOf(module.value);
-  const scope = sites.length > 0 ? new ModuleScope(module.code) : undefined;
+  const scope = sites.length > 0 ? scopeOf(module.code) : undefined;
   const needy = scope ? sites.filter((site) => needsModule(path, module, scope, site)) : [];
   if (needy.length === 0) return module.value;
   const whole = module.map === undefined ? await flat() : module;
@@ -70,6 +70,15 @@ export async function bundleFunctions(
     if (source !== undefined) sources.set(site.fn, source);
   }
   return withSources(module.value as Json, sources);
+}
+
+/** Undefined for syntax that Node knows and the parser does not: functions are their own text then. */
+function scopeOf(code: string): ModuleScope | undefined {
+  try {
+    return new ModuleScope(code);
+  } catch {
+    return undefined;
+  }
 }
 
 function sitesOf(design: unknown): Site[] {

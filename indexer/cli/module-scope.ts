@@ -124,8 +124,7 @@ export class ModuleScope {
   #makes(statement: AnyNode, wanted: ReadonlySet<string>): boolean {
     const declares = (name: string): boolean => wanted.has(name);
     if (namesDeclared(statement).some(declares)) return true;
-    if (statement.type === "ImportDeclaration" || statement.type.endsWith("Declaration"))
-      return false;
+    if (statement.type.endsWith("Declaration") || isTalk(statement)) return false;
     return changes(statement).some(
       (root) =>
         wanted.has(root.name) && frameOf(this.#frames.get(root.node), root.name) === this.#top,
@@ -282,6 +281,20 @@ function namesDeclared(node: AnyNode): string[] {
   }
 }
 
+/** What tells and checks while the module is loaded is nothing that a view needs, or could do. */
+const TALKERS: ReadonlySet<string> = new Set(["console", "assert", "process"]);
+
+function isTalk(statement: AnyNode): boolean {
+  const { type, expression } = statement;
+  if (type !== "ExpressionStatement" || !isNode(expression)) return false;
+  return (
+    expression.type === "CallExpression" && TALKERS.has(rootOf(expression["callee"])?.name ?? "")
+  );
+}
+
+/** Namespaces whose functions change none of their arguments. */
+const HARMLESS: ReadonlySet<string> = new Set(["JSON", "Math", ...TALKERS]);
+
 interface Root {
   readonly name: string;
   readonly node: AnyNode;
@@ -299,8 +312,7 @@ function changes(node: AnyNode): Root[] {
   if (node.type === "CallExpression") {
     const callee = rootOf(node["callee"]);
     if ((node["callee"] as AnyNode).type === "MemberExpression") own.push(node["callee"]);
-    // What is only shown is not changed.
-    if (callee?.name !== "console") own.push(...(node["arguments"] as AnyNode[]));
+    if (!HARMLESS.has(callee?.name ?? "")) own.push(...(node["arguments"] as AnyNode[]));
   }
   return [
     ...own.flatMap((target) => rootOf(target) ?? []),

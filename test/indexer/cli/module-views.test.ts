@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "@jest/globals";
 
 import { loadDesignFile } from "../../../indexer/cli/design-files.js";
+import { bundleFunctions } from "../../../indexer/cli/module-functions.js";
 import { ModuleScope } from "../../../indexer/cli/module-scope.js";
 import { jsonLines, viewmill } from "../../helpers/cli.js";
 import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
@@ -257,6 +258,43 @@ describe("what a view cannot take along is told with view, place and way out", (
       });
     }
   });
+});
+
+test("a module that cannot be parsed is taken as it is", async () => {
+  const map = (): void => undefined;
+  const module = { code: "not a ) program", map: undefined, value: { views: { v: { map } } } };
+  const flat = (): Promise<never> => Promise.reject(new Error("not asked for"));
+
+  expect(await bundleFunctions("d.mjs", module, flat, undefined)).toBe(module.value);
+});
+
+test("of the statements that use a name, those are taken along that make or change it", () => {
+  const code = `const A = new Map(), B = [];
+A.set(1, B);
+B.push(2);
+console.log(A.get(1), JSON.stringify(A));
+assert(A.size);
+if (B.length) { B[1] = C; }
+const C = 3;
+const D = A.size;
+function E() { A.clear(); }
+other(D);
+JSON.stringify(A);
+for (const x of A) B.unshift(x);`;
+  const lines = code.split("\n");
+  const scope = new ModuleScope(code);
+  const taken = scope
+    .closure(["A"], new Set())
+    .map(({ start }) => code.slice(0, start).split("\n").length);
+
+  expect(taken.map((line) => lines[line - 1])).toEqual([
+    "const A = new Map(), B = [];",
+    "A.set(1, B);",
+    "B.push(2);",
+    "if (B.length) { B[1] = C; }",
+    "const C = 3;",
+    "for (const x of A) B.unshift(x);",
+  ]);
 });
 
 describe("names around a function", () => {
