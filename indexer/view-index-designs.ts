@@ -76,12 +76,17 @@ export class DesignsInUse {
     return this.#follows && stamp !== this.#stamp;
   }
 
-  /** @param stamp - the source's, taken before; where it is the one of the last time there is nothing to look for. */
-  async refresh(stamp?: string): Promise<void> {
-    if (!this.#follows || (stamp !== undefined && stamp === this.#stamp)) return;
+  /**
+   * @param stamp - the source's, taken before; where it is the one of the last time there is nothing to look for.
+   * @returns whether there was something new.
+   */
+  async refresh(stamp?: string): Promise<boolean> {
+    if (!this.#follows || (stamp !== undefined && stamp === this.#stamp)) return false;
     const source = await this.#source();
-    if (this.#known.follow(await source.designDocuments())) this.#directory.save();
+    const changed = this.#known.follow(await source.designDocuments());
+    if (changed) this.#directory.save();
     this.#stamp = stamp;
+    return changed;
   }
 
   /** One of that name, or all that can be indexed; without those for which nothing was built yet. */

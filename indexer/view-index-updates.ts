@@ -97,6 +97,10 @@ export class IndexUpdates {
       const names = options.designDocuments ?? (await designs.followed());
       await this.update({ ...options, ...(names ? { designDocuments: names } : {}) });
       const groups = await directory.open(await designs.usable(names));
+      if (groups.length === 0) {
+        await this.#designComes(stop);
+        continue;
+      }
       const counts = await this.#keepUp(groups, stop, options.onProgress);
       if (counts) return counts;
     }
@@ -126,6 +130,30 @@ export class IndexUpdates {
   async finish(): Promise<void> {
     await this.#scheduler.idle();
     await this.#syncs.finish();
+  }
+
+  /**
+   * Waits until a design document that is to be kept up comes with the feed.
+   * @throws IndexerError INDEXER_ABORTED; SOURCE_USAGE where none can come.
+   */
+  async #designComes(stop: AbortSignal): Promise<void> {
+    const { designs, options } = this.#host;
+    if (!designs.follows)
+      throw new IndexerError(
+        "SOURCE_USAGE",
+        "there is no design document to keep up: each says autoupdate: false. Name those that are wanted, or ask their views.",
+      );
+    const source = await this.#host.source.require();
+    const wanted = async (): Promise<boolean> =>
+      (await designs.usable(await designs.followed())).length > 0;
+    const since = await source.latest();
+    // One may have come before the wait begins.
+    if ((await designs.refresh()) && (await wanted())) return;
+    options.onWarning(
+      "there is no design document to keep up yet: waiting for one to come with the feed (or stop, and give one with --ddoc)",
+    );
+    for await (const _page of source.changes({ since, until: "forever", signal: stop }))
+      if ((await designs.refresh()) && (await wanted())) return;
   }
 
   /** Updates the groups for ever. Returns undefined when a design document has come with the feed: what to keep up may have changed. */

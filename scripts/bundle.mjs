@@ -1,4 +1,4 @@
-// Joins the compiled modules of the program and of the mapping threads into a few files each, in dist/bundle/: Node takes about a
+// Joins the compiled modules of the program, of the mapping threads and of the answering processes into a few files each, in dist/bundle/: Node takes about a
 // millisecond to find and read a module, and there are two hundred. `indexer/start-file.ts` says when these files are started.
 
 import { readFile, rm } from "node:fs/promises";
@@ -39,6 +39,7 @@ const options = {
 
 await rm(outdir, { recursive: true, force: true });
 await build({ ...options, entryPoints: ["dist/indexer/mapping/worker.js"] });
+await build({ ...options, entryPoints: ["dist/indexer/http/reader-main.js"] });
 // What a command does is loaded when it runs: that takes files of its own.
 await build({
   ...options,

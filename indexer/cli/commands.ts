@@ -7,7 +7,8 @@ import type { CommonFlags as Flags } from "./flags.js";
 import { loadDesignFile } from "./design-files.js";
 import { EXIT, UsageError } from "./exit.js";
 import { progressReporter, type ProgressReporter } from "./progress.js";
-import { printTable } from "./table.js";
+import { counted, printTable } from "./table.js";
+import { IndexerError } from "../errors.js";
 import type { ViewIndexOptions } from "../options.js";
 import { parseViewQuery, resolveViewQuery, type Row } from "../query/index.js";
 import { ViewIndex } from "../view-index.js";
@@ -147,13 +148,10 @@ async function conclude(
     const n = (value: number): string => value.toLocaleString("en-US");
     talk(
       flags,
-      `${n(counts.documents)} documents in ${seconds.toFixed(1)} s${rate}: ${n(counts.mapped)} mapped, ${n(counts.unchanged)} unchanged, ${n(counts.deleted)} deleted, ${n(counts.rows)} rows`,
+      `${counted(counts.documents, "document")} in ${seconds.toFixed(1)} s${rate}: ${n(counts.mapped)} mapped, ${n(counts.unchanged)} unchanged, ${n(counts.deleted)} deleted, ${counted(counts.rows, "row")}`,
     );
     if (failing > 0)
-      talk(
-        flags,
-        `viewmill: ${failing} error record${failing === 1 ? "" : "s"}: see  viewmill errors ${dir}`,
-      );
+      talk(flags, `viewmill: ${counted(failing, "error record")}: see  viewmill errors ${dir}`);
   }
   return flags.maxErrors !== undefined &&
     failing > flags.maxErrors &&
@@ -272,7 +270,7 @@ export async function query(
     const count = await printTable(heads, cellsOf(answer.rows(), heads), print);
     const total =
       answer.totalRows === undefined ? "" : ` of ${answer.totalRows}, from ${answer.offset ?? 0}`;
-    talk(flags, `${count} row${count === 1 ? "" : "s"}${total}`);
+    talk(flags, `${counted(count, "row")}${total}`);
     return EXIT.done;
   } finally {
     await index.close();
@@ -312,7 +310,7 @@ export async function info(dir: string, flags: Flags): Promise<number> {
       print(`  file       ${group.file === "" ? "none yet" : group.file}`);
       print(`  sequence   ${group.updateSeq ?? "none"}`);
       print(
-        `  documents  ${group.documents.toLocaleString("en-US")}, ${group.errors} error records`,
+        `  documents  ${group.documents.toLocaleString("en-US")}, ${counted(group.errors, "error record")}`,
       );
       print(
         `  bytes      ${group.sizes.file.toLocaleString("en-US")} in the file, ${group.sizes.active.toLocaleString("en-US")} live`,
@@ -322,7 +320,7 @@ export async function info(dir: string, flags: Flags): Promise<number> {
         `  order      version ${group.collation}${newest === undefined ? "" : `; \`viewmill compact\` would renew it in version ${newest}`}`,
       );
       for (const [view, rows] of Object.entries(group.rows))
-        print(`  ${view.padEnd(10)} ${rows.toLocaleString("en-US")} rows`);
+        print(`  ${view.padEnd(10)} ${counted(rows, "row")}`);
     }
     for (const { designDocument, reason } of told.refused)
       print(`\n${designDocument}  refused: ${reason}`);
@@ -344,7 +342,7 @@ export async function errors(dir: string, ddoc: string | undefined, flags: Flags
         yield [id, `${designDocument.replace("_design/", "")}/${view ?? "*"}`, kind, error, reason];
     })();
     const count = await printTable(["document", "view", "kind", "error", "reason"], rows, print);
-    talk(flags, `${count} error record${count === 1 ? "" : "s"}`);
+    talk(flags, counted(count, "error record"));
     return EXIT.done;
   } finally {
     await index.close();
@@ -352,9 +350,14 @@ export async function errors(dir: string, ddoc: string | undefined, flags: Flags
 }
 
 export async function cleanup(dir: string, flags: Flags & { dryRun?: boolean }): Promise<number> {
+  if (!existsSync(join(dir, MANIFEST_FILE)))
+    throw new IndexerError("INDEXER_NO_INDEX", `${dir} holds no index: build one first`, {
+      file: dir,
+    });
   const index = await ViewIndex.open({ dir });
   try {
     const removed = await index.cleanup({ dryRun: flags.dryRun ?? false });
+    if (removed.length === 0) talk(flags, "nothing to remove: every file is in use");
     if (flags.json) print(JSON.stringify({ removed, dryRun: flags.dryRun ?? false }));
     else for (const name of removed) print(`${flags.dryRun ? "would remove" : "removed"} ${name}`);
     return EXIT.done;

@@ -64,7 +64,7 @@ async function compactFiles(
     else
       for (const { signature, bytesBefore, bytesAfter, collationBefore, collation } of results)
         process.stdout.write(
-          `${namesOf(signature).join(", ")}  ${(bytesBefore / MIB).toFixed(1)} MiB, now ${(bytesAfter / MIB).toFixed(1)} MiB${
+          `${namesOf(signature).join(", ")}  ${size(bytesBefore)}, now ${size(bytesAfter)}${
             collation === collationBefore
               ? ""
               : `; order of keys version ${collationBefore}, now ${collation}`
@@ -74,4 +74,9 @@ async function compactFiles(
   } finally {
     await index.close();
   }
+}
+
+/** Small files are told exactly: half of one is not 0.0 MiB. */
+function size(bytes: number): string {
+  return bytes < MIB ? `${bytes.toLocaleString("en-US")} bytes` : `${(bytes / MIB).toFixed(1)} MiB`;
 }

@@ -70,3 +70,8 @@ export async function printTable(
   if (!widths) begin();
   return count;
 }
+
+/** A number of things: `1 row`, `2,000 rows`. */
+export function counted(count: number, thing: string): string {
+  return `${count.toLocaleString("en-US")} ${thing}${count === 1 ? "" : "s"}`;
+}

@@ -2,6 +2,7 @@
 
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 import { RequestError } from "./errors.js";
 import type { Metrics } from "./metrics.js";
@@ -18,6 +19,8 @@ export class Gate {
   readonly #metrics: Metrics;
   readonly #requestsMax: number;
   readonly #expected: Buffer | undefined;
+  /** Requests of each connection that were let in and not seen out yet. */
+  readonly #open = new WeakMap<Socket, Set<ServerResponse>>();
 
   /** @param user - `name:password`; undefined lets everybody in. */
   constructor(metrics: Metrics, requestsMax: number, user: string | undefined) {
@@ -29,10 +32,10 @@ export class Gate {
 
   /** The request was answered; what its client has not taken yet counts until it has. */
   left(response: ServerResponse): void {
-    if (response.destroyed || response.writableLength === 0) this.#metrics.end(response.statusCode);
+    if (response.destroyed || response.writableLength === 0) this.#end(response);
     else
       response.once("close", () => {
-        this.#metrics.end(response.statusCode);
+        this.#end(response);
       });
   }
 
@@ -40,6 +43,7 @@ export class Gate {
   passes(request: IncomingMessage, response: ServerResponse): boolean {
     const metrics = this.#metrics;
     metrics.begin();
+    this.#begin(request.socket, response);
     if (metrics.active > this.#requestsMax) {
       const told = new RequestError(
         503,
@@ -63,6 +67,30 @@ export class Gate {
         REALM,
       );
     return true;
+  }
+
+  #begin(socket: Socket, response: ServerResponse): void {
+    let open = this.#open.get(socket);
+    if (!open) {
+      const all = (open = new Set<ServerResponse>());
+      this.#open.set(socket, all);
+      socket.once("close", () => {
+        // Node tells only the response whose turn it was that its client is gone, not those that a pipeline has behind it.
+        for (const waiting of all) {
+          if (waiting.socket === null && !waiting.destroyed) {
+            waiting.destroyed = true;
+            waiting.emit("close");
+          }
+          this.#end(waiting);
+        }
+      });
+    }
+    open.add(response);
+  }
+
+  #end(response: ServerResponse): void {
+    if (this.#open.get(response.req.socket)?.delete(response) === true)
+      this.#metrics.end(response.statusCode);
   }
 
   #authorised(request: IncomingMessage): boolean {

@@ -7,6 +7,7 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 
 import type { StampedFile } from "../sources/index.js";
+import { startFile } from "../start-file.js";
 import type { ViewIndex } from "../view-index.js";
 import { toHttpError } from "./errors.js";
 import {
@@ -105,7 +106,7 @@ class Readers {
 
   async start(): Promise<string> {
     cluster.setupPrimary({
-      exec: fileURLToPath(new URL("./reader-main.js", import.meta.url)),
+      exec: fileURLToPath(startFile("reader")),
       args: [],
       serialization: "advanced",
     });

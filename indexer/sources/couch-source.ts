@@ -188,7 +188,7 @@ export class CouchSource implements Source {
   #checkRow(splitter: RowSplitter): void {
     const limit = this.#options.lineBytesMax ?? LINE_BYTES_MAX_DEFAULT;
     if (splitter.pendingBytes <= limit) return;
-    const message = `${this.#client.label}: a row of the feed has more than ${limit} bytes (the limit is an option).`;
+    const message = `${this.#client.label}: a row of the feed has more than ${limit} bytes (--line-max, lineBytesMax, allows more).`;
     throw new IndexerError("SOURCE_LINE_TOO_LONG", message);
   }
 

@@ -170,7 +170,7 @@ export class LineFile {
   #tooLong(lineStart: number, lineBytesMax: number): IndexerError {
     const data = this.read(lineStart, 512);
     const origin: LineOrigin = { label: this.path, path: this.path, start: lineStart };
-    const problem = `the line has more than ${lineBytesMax} bytes (the limit is an option)`;
+    const problem = `the line has more than ${lineBytesMax} bytes (--line-max, lineBytesMax, allows more)`;
     return malformedLine(data, 0, data.length, problem, origin, "SOURCE_LINE_TOO_LONG");
   }
 }

@@ -132,6 +132,6 @@ export function tooLong(
   limit: number,
   origin: LineOrigin,
 ): Error {
-  const problem = `the line has more than ${limit} bytes (the limit is an option)`;
+  const problem = `the line has more than ${limit} bytes (--line-max, lineBytesMax, allows more)`;
   return malformedLine(data, lineStart, end, problem, origin, "SOURCE_LINE_TOO_LONG");
 }

@@ -49,7 +49,7 @@ export function processCpuMs(pid: number): number {
 }
 
 /** Time that all cores together were busy since boot, in ms. */
-function machineBusyMs(): number {
+export function machineBusyMs(): number {
   if (process.platform !== "linux") return NaN;
   const [line = ""] = readFileSync("/proc/stat", "latin1").split("\n", 1);
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = line

@@ -11,6 +11,7 @@ export const subjects = {
   "build-large": async () => (await import("./builds.js")).buildLarge,
   incremental: async () => (await import("./incremental.js")).incremental,
   queries: async () => (await import("./queries.js")).queries,
+  workers: async () => (await import("./workers.js")).workers,
   rivals: async () => (await import("./rivals.js")).rivals,
   "bulk-load": async () => (await import("./scripts.js")).bulkLoad,
   storage: async () => (await import("./storage.js")).storage,

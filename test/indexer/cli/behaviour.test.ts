@@ -303,6 +303,48 @@ describe("follow", () => {
     expect(JSON.parse(asked.stdout)).toMatchObject({ total_rows: 8 });
   });
 
+  test("without a design document it waits for one to come, and says so", async () => {
+    const to = join(root, "follow-none");
+    const file = join(root, "feed-without-views.ndjson");
+    const row = (seq: number, doc: { readonly _id: string }): string =>
+      `${JSON.stringify({ seq, id: doc._id, changes: [{ rev: "1-a" }], doc })}\n`;
+    writeFileSync(file, row(1, { _id: "a" }));
+    const source = ["--source", `changes:${file}`];
+    const run = startViewmill(["follow", to, ...source, "--json", "--progress-interval", "0"]);
+    expect(await run.until(({ stderr }) => stderr.includes("waiting for one"))).toBe(true);
+    expect(run.stderr).toContain("there is no design document to keep up yet");
+    appendFileSync(file, row(2, { _id: "b" }));
+    const views = { v: { map: "function (doc) { emit(doc._id); }" } };
+    appendFileSync(file, row(3, { _id: "_design/late", views } as { _id: string }));
+    const documents = (): number =>
+      (run.lines().at(-1)?.["progress"] as { documents: number } | undefined)?.documents ?? 0;
+    expect(await run.until(() => documents() >= 2)).toBe(true);
+    run.signal("SIGINT");
+    expect(await run.ended).toMatchObject({ exit: 0 });
+    const asked = await viewmill(["query", to, "late/v", "--json"]);
+    expect(JSON.parse(asked.stdout)).toMatchObject({ total_rows: 2 });
+  });
+
+  test("with nothing but design documents that say autoupdate: false, it says that there is nothing to do", async () => {
+    const kept = join(root, "not-kept-up.json");
+    const map = "function (doc) { emit(doc._id); }";
+    writeFileSync(
+      kept,
+      JSON.stringify({ _id: "_design/d", autoupdate: false, views: { v: { map } } }),
+    );
+    const result = await viewmill([
+      "follow",
+      join(root, "follow-nothing"),
+      "--source",
+      source,
+      "--append",
+      "--ddoc",
+      kept,
+    ]);
+    expect(result.exit).toBe(2);
+    expect(result.stderr).toMatch(/autoupdate: false.*SOURCE_USAGE/);
+  });
+
   test("refuses a file of documents that is no log", async () => {
     const result = await viewmill([
       "follow",
@@ -348,5 +390,44 @@ describe("the program", () => {
       "--line-max",
     ])
       expect(help.stdout).toContain(flag);
+  });
+});
+
+describe("what is told", () => {
+  test("counts one thing as one", async () => {
+    const dir = join(root, "one-of-each");
+    const file = join(root, "one.ndjson");
+    writeFileSync(file, lines(0, 1));
+    const built = await viewmill(["build", dir, "--source", file, "--ddoc", design]);
+    expect(built.stderr).toMatch(/^1 document in .*, 2 rows$/m);
+    const { stdout } = await viewmill(["info", dir]);
+    expect(stdout).toMatch(/documents {2}1, 0 error records$/m);
+    expect(stdout).toMatch(/ 1 row$/m);
+  });
+
+  test("cleanup of what is no index says so and makes nothing; of one without litter, that there is none", async () => {
+    const none = join(root, "no-index-at-all");
+    const result = await viewmill(["cleanup", none]);
+    expect(result).toMatchObject({ exit: 1, stderr: expect.stringMatching(/INDEXER_NO_INDEX/) });
+    expect(existsSync(none)).toBe(false);
+    const dir = join(root, "one-of-each");
+    expect(await viewmill(["cleanup", dir])).toMatchObject({
+      exit: 0,
+      stdout: "",
+      stderr: "nothing to remove: every file is in use\n",
+    });
+    expect((await viewmill(["cleanup", dir, "--json"])).stdout).toBe(
+      '{"removed":[],"dryRun":false}\n',
+    );
+  });
+
+  test("a line that is too long names the option", async () => {
+    const file = join(root, "long-line.ndjson");
+    writeFileSync(file, `{"_id":"a","text":"${"x".repeat(2000)}"}\n`);
+    const dir = join(root, "long-line");
+    const args = ["--source", file, "--ddoc", design, "--line-max", "1000"];
+    const result = await viewmill(["build", dir, ...args]);
+    expect(result.exit).toBe(1);
+    expect(result.stderr).toMatch(/more than 1000 bytes \(--line-max.*SOURCE_LINE_TOO_LONG/);
   });
 });

@@ -473,7 +473,7 @@ describe("viewmill compact", () => {
     expect(await answers(reader)).toBe(before);
     await reader.close();
     const plain = await execa(process.execPath, [program, "compact", join(dir, "index"), "d"]);
-    expect(plain.stdout).toMatch(/^_design\/d {2}[\d.]+ MiB, now [\d.]+ MiB$/);
+    expect(plain.stdout).toMatch(/^_design\/d {2}[\d.,]+ (MiB|bytes), now [\d.,]+ (MiB|bytes)$/);
     const unknown = await execa(
       process.execPath,
       [program, "compact", join(dir, "index"), "nothing"],

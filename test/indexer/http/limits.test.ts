@@ -1,5 +1,6 @@
 // Limits: who may ask, how much, how fast; and how the server ends.
 
+import { once } from "node:events";
 import { connect } from "node:net";
 
 import { afterEach, describe, expect, test } from "@jest/globals";
@@ -125,6 +126,36 @@ describe("requests at once", () => {
     expect(refused.headers["retry-after"]).toBe("1");
     for (const answer of await Promise.all(slow)) expect(answer.status).toBe(200);
     expect((await here.ask("/_up")).status).toBe(200);
+  });
+});
+
+describe("pipelines", () => {
+  test.each([
+    ["a view", "GET /db/_design/d/_view/v HTTP/1.1\r\nHost: x\r\n\r\n"],
+    ["a document", "GET /db/d1 HTTP/1.1\r\nHost: x\r\n\r\n"],
+    ["a list", "GET /db/_all_docs?include_docs=true HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ])("of requests for %s whose clients leave do not count for ever", async (_what, request) => {
+    here = await local();
+    here.source.put(design() as never);
+    for (let i = 0; i < 50; i++) here.source.put({ _id: `d${i}`, k: i, v: i });
+    await here.ask("/db/_design/d/_view/v");
+    const { port } = new URL(here.server.url);
+    for (let client = 0; client < 60; client++) {
+      const socket = connect(Number(port), "127.0.0.1");
+      await once(socket, "connect");
+      const sent = new Promise((resolve) => socket.write(request.repeat(20), resolve));
+      await sent;
+      // At the first byte of an answer, most are still to come.
+      if (client % 2 === 0) await once(socket, "data");
+      socket.destroy();
+    }
+    // More than a thousand of them: if they counted, this would be refused.
+    for (;;) {
+      const { status, text } = await here.ask("/_metrics");
+      expect(status).toBe(200);
+      if (/^viewmill_requests_active 1$/m.test(text)) break;
+    }
+    expect((await here.ask("/db/_design/d/_view/v")).status).toBe(200);
   });
 });
 
