@@ -130,6 +130,45 @@ export class TreeBuilder {
     this.#entries++;
   }
 
+  /**
+   * Adds a leaf whose entries, all greater than those before, somebody else encoded: `leaf` begins with room for a leaf's head. Not to be
+   * mixed with the methods that add entries.
+   *
+   * @param content - what the leaf holds: entries, rows, bytes of the records it points to; the first key of the partition.
+   * @param low - what tells the next leaf's first key from this one's last; undefined when there is none.
+   */
+  addLeaf(
+    leaf: Bytes,
+    content: {
+      readonly count: number;
+      readonly rows: number;
+      readonly pointed: number;
+      readonly firstKey: Bytes;
+    },
+    low: Bytes | undefined,
+  ): void {
+    this.#leaf.adopt(leaf, content.count);
+    if (this.#entries === 0) this.#firstKey = content.firstKey;
+    this.#entries += content.count;
+    this.#leafRows = content.rows;
+    this.#leafPointed = content.pointed;
+    if (low === undefined) return;
+    this.#writeLeaf();
+    this.#low = low;
+  }
+
+  /** Appends a value too long for a leaf; `dst` is given what stands for it there. Returns the length of that, and of the record. */
+  addValue(
+    rows: number,
+    vb: Bytes,
+    vs: number,
+    ve: number,
+    dst: Bytes,
+  ): { readonly pointer: number; readonly size: number } {
+    const size = FRAME_BYTES + ve - vs;
+    return { pointer: writePointer(dst, rows, appendValue(this.#sink, vb, vs, ve), size), size };
+  }
+
   /** True when so many reductions are out that the caller should await `drain()` before it adds more. */
   get needsDrain(): boolean {
     return this.#queue.windowFull || this.#leaves.length > WAITING_LEAVES_MAX;

@@ -10,6 +10,7 @@ export {
 } from "./runs/encode-segment.js";
 export { RunFile } from "./runs/run-file.js";
 export type { SegmentRef } from "./runs/segment-index.js";
+export { LeafMerger, type LeafMergeOptions } from "./runs/merge-kernel.js";
 export { type EntrySink, Merger, type MergeOptions, mergeSegments } from "./runs/merger.js";
 export { type DamagedSegment, damagedSegments } from "./runs/check-segments.js";
 export { splitters } from "./runs/splitters.js";

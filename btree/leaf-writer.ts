@@ -44,6 +44,16 @@ export class LeafWriter {
     this.#lastValueLength = 0;
   }
 
+  /** Takes over a leaf's content; its bytes begin with room for the head. */
+  adopt(leaf: Bytes, count: number): void {
+    this.clear();
+    this.#ensure(leaf.length - this.used);
+    this.bytes.set(leaf.subarray(LEAF_START), LEAF_START);
+    this.used = leaf.length;
+    this.count = count;
+    this.#lastLength = UNKNOWN;
+  }
+
   /** Forgets the last key too. */
   reset(): void {
     this.clear();

@@ -82,6 +82,8 @@ export interface RangeWalk {
 export interface Reducer {
   /** Rows the entry counts for: a view entry that holds several values counts for each. Cheap and pure. */
   count(bytes: Bytes, valueStart: number, valueEnd: number): number;
+  /** Entries whose value's first byte has none of these bits count for 1: who counts many then need not ask. Absent when that is not so. */
+  readonly oneUnless?: number;
   /**
    * One reduction for each slice of leaf entries. Absent when only counts are kept.
    * Slices and what they give are valid until it returns, or its promise settles.

@@ -42,12 +42,36 @@ interface Exports {
   encodedBlocks(): number;
   encodedBlockBytesMax(): number;
   encodedIndexEnd(): number;
+  openMerge(first: number, n: number, list: number, gte: number, gteLength: number): void;
+  setLeaves(
+    leaf: number,
+    head: number,
+    bytes: number,
+    longest: number,
+    pointer: number,
+    drop: number,
+    one: number,
+    firstKey: number,
+  ): void;
+  mergeLeaf(): number;
+  mergedEnd(): number;
+  mergedCount(): number;
+  mergedRows(): number;
+  mergedEntriesRead(): number;
+  mergedFirstKeyLength(): number;
+  mergedNextKey(): number;
+  mergedNextKeyShared(): number;
+  mergedNextPlaced(): number;
 }
 
-/** What an instance may ask of whoever made it, while one of its functions runs. */
+/** What an instance may ask of whoever made it, while one of its functions runs; assembly/env.ts describes it. */
 export interface KernelImports {
-  /** For `encodeEntries`. */
-  readonly combine: (first: number, last: number) => number;
+  combine(first: number, last: number): number;
+  refill(n: number): boolean;
+  malformed(n: number): void;
+  superseded(n: number): void;
+  rowsOf(value: number, length: number): number;
+  placeValue(value: number, length: number, rows: number): number;
 }
 
 interface Memory {
@@ -76,7 +100,18 @@ export interface Kernel {
   readonly words: Uint32Array;
 }
 
-const NO_IMPORTS: KernelImports = { combine: () => -1 };
+function notExpected(): never {
+  throw new Error("viewmill bug: a kernel asked for what its user does not give");
+}
+
+const NO_IMPORTS: KernelImports = {
+  combine: () => -1,
+  refill: notExpected,
+  malformed: notExpected,
+  superseded: notExpected,
+  rowsOf: notExpected,
+  placeValue: notExpected,
+};
 
 /** Undefined until it is first asked for; null where there is none. */
 let compiled: object | null | undefined;
@@ -84,18 +119,20 @@ let compiled: object | null | undefined;
 /**
  * A new instance with `bytes` of memory from {@link MEMORY_START} on.
  *
- * @param imports - Without them, nothing is combined.
+ * @param imports - What the functions that are used may ask for; without `combine` nothing is combined.
  * @returns undefined where there is no module: it was not built, is not of this version, or this Node runs none.
  */
 export function createKernel(
   bytes: number,
-  imports: KernelImports = NO_IMPORTS,
+  imports: Partial<KernelImports> = {},
 ): Kernel | undefined {
   if (compiled === undefined) compiled = compile() ?? null;
   if (compiled === null || WebAssembly === undefined) return undefined;
   const pages = Math.ceil((MEMORY_START + bytes) / PAGE_BYTES);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
-  const { exports } = new WebAssembly.Instance(compiled, { env: { ...imports, memory } });
+  const { exports } = new WebAssembly.Instance(compiled, {
+    env: { ...NO_IMPORTS, ...imports, memory },
+  });
   const run = exports as Exports;
   if (run.revision() !== REVISION) {
     compiled = null;

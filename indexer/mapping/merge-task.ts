@@ -5,6 +5,8 @@ import {
   appendSegment,
   CANCEL,
   EntryBatch,
+  type EntrySink,
+  LeafMerger,
   Merger,
   NodeCache,
   openBulkSink,
@@ -24,6 +26,8 @@ import { sessionReducer } from "./reduce-task.js";
 import type { KnownBase, MergeResult, MergeTask } from "./types.js";
 
 const STEP_ENTRIES = 8192;
+/** Flags of ids that are no entries of the id tree. */
+const NO_ENTRY = ID_DELETED | ID_UNCHANGED;
 /** Read buffers of one merge: large reads from up to a hundred segments, and no more than a thread has held a chunk in. */
 export const MERGE_BUFFER_BYTES = 4 * 2 ** 20;
 /** Of the tree that is merged with: it is read through once. */
@@ -31,52 +35,53 @@ const BASE_CACHE_BYTES = 2 ** 20;
 /** Cancelling rows are spilled when they take more than this. */
 const CANCEL_BYTES_MAX = 8 * 2 ** 20;
 
-/** @param memory - to read into; nobody else's until the task is done. */
+/** @param memory - gives some to read into, nobody else's until the task is done. */
 export async function runMergeTask(
   task: MergeTask,
-  memory: Uint8Array = new Uint8Array(MERGE_BUFFER_BYTES),
+  memory: () => Uint8Array = () => new Uint8Array(MERGE_BUFFER_BYTES),
 ): Promise<MergeResult> {
   const sink = openBulkSink(task.target, { extentBytes: task.extentBytes });
-  let merger: Merger | undefined;
+  let merger: LeafMerger | Merger | undefined;
   let base: Store | undefined;
   const cancels =
     task.cancelPath === undefined
       ? undefined
       : new Cancels(task.cancelPath, task.config.maps.length);
   try {
-    const builder = new TreeBuilder(sink, task.target, reducerOf(task));
-    const ids = task.tree === "ids";
+    const reducer = reducerOf(task);
+    const builder = new TreeBuilder(sink, task.target, reducer);
     base = task.base && (await openBase(task.base));
-    merger = new Merger(
-      task.segments,
-      {
-        memory,
-        gte: task.gte,
-        lt: task.lt,
-        base: base?.tree(nameOf(task.tree)),
-        onSuccessor: ids
-          ? keptIds(builder)
-          : (entry, shared) => {
-              builder.addSuccessor(entry, shared);
-            },
-        ...(cancels && {
-          onSuperseded: (kb, ks, ke, vb, vs, ve, ordinal) => {
-            cancels.add(kb.subarray(ks, ke), vb.subarray(vs, ve), ordinal);
-          },
-        }),
-      },
-      (kb, ks, ke, vb, vs, ve) => {
-        if (ids && (vb[vs] as number) & (ID_DELETED | ID_UNCHANGED)) return;
-        builder.add(kb, ks, ke, vb, vs, ve);
-      },
-    );
-    while (merger.step(STEP_ENTRIES)) if (builder.needsDrain) await builder.drain();
+    const onSuperseded: EntrySink | undefined =
+      cancels &&
+      ((kb, ks, ke, vb, vs, ve, ordinal) => {
+        cancels.add(kb.subarray(ks, ke), vb.subarray(vs, ve), ordinal);
+      });
+    const leaves =
+      base === undefined
+        ? LeafMerger.open(task.segments, {
+            gte: task.gte,
+            lt: task.lt,
+            format: task.target,
+            reducer,
+            builder,
+            drop: task.tree === "ids" ? NO_ENTRY : 0,
+            onSuperseded,
+          })
+        : undefined;
+    merger = leaves;
+    if (leaves) {
+      while (leaves.step()) if (builder.needsDrain) await builder.drain();
+    } else {
+      const entries = entryMerger(task, base, memory(), builder, onSuperseded);
+      merger = entries;
+      while (entries.step(STEP_ENTRIES)) if (builder.needsDrain) await builder.drain();
+    }
     const forest = await builder.finishPartition();
     sink.flush();
     return {
       forest,
       bytesWritten: sink.bytesWritten,
-      entries: merger.entriesRead,
+      entries: merger?.entriesRead ?? 0,
       cancels: cancels?.finish() ?? [],
     };
   } finally {
@@ -86,6 +91,36 @@ export async function runMergeTask(
     cancels?.close();
     task.reducePort?.close();
   }
+}
+
+/** Entry by entry: over a tree, and for what {@link LeafMerger} does not take. */
+function entryMerger(
+  task: MergeTask,
+  base: Store | undefined,
+  memory: Uint8Array,
+  builder: TreeBuilder,
+  onSuperseded: EntrySink | undefined,
+): Merger {
+  const ids = task.tree === "ids";
+  return new Merger(
+    task.segments,
+    {
+      memory,
+      gte: task.gte,
+      lt: task.lt,
+      base: base?.tree(nameOf(task.tree)),
+      onSuccessor: ids
+        ? keptIds(builder)
+        : (entry, shared) => {
+            builder.addSuccessor(entry, shared);
+          },
+      ...(onSuperseded && { onSuperseded }),
+    },
+    (kb, ks, ke, vb, vs, ve) => {
+      if (ids && (vb[vs] as number) & NO_ENTRY) return;
+      builder.add(kb, ks, ke, vb, vs, ve);
+    },
+  );
 }
 
 async function openBase({ path, commit }: KnownBase): Promise<Store> {
@@ -109,7 +144,7 @@ function keptIds(builder: TreeBuilder): (entry: MergedEntry, shared: number) => 
   let sharedWithAdded = Infinity;
   return (entry, shared) => {
     if (shared < sharedWithAdded) sharedWithAdded = shared;
-    if ((entry.buffer[entry.valueStart] as number) & (ID_DELETED | ID_UNCHANGED)) return;
+    if ((entry.buffer[entry.valueStart] as number) & NO_ENTRY) return;
     builder.addSuccessor(entry, sharedWithAdded);
     sharedWithAdded = Infinity;
   };

@@ -25,7 +25,9 @@ function run(task: ThreadTask): unknown {
     case "scan":
       return runScanTask(task);
     case "merge":
-      return runMergeTask(task, reader.lend(MERGE_BUFFER_BYTES).subarray(0, MERGE_BUFFER_BYTES));
+      return runMergeTask(task, () =>
+        reader.lend(MERGE_BUFFER_BYTES).subarray(0, MERGE_BUFFER_BYTES),
+      );
     case "reduce":
       return runReduceTask(task);
     case "syntax":

@@ -5,7 +5,7 @@
 import { newestCollation, type CollationKind } from "../collation/index.js";
 import type { Bytes, ByteSpan, LeafSlice, RangeParts } from "../../btree/index.js";
 import { invariant } from "../errors.js";
-import { rowCount, varintLength, writeVarint } from "../views/row-value.js";
+import { ROW_DUPS, rowCount, varintLength, writeVarint } from "../views/row-value.js";
 import { DistinctAccumulator } from "./approx-count-distinct.js";
 import { FirstLastAccumulator } from "./first-last.js";
 import {
@@ -53,6 +53,7 @@ export function createViewReducer(options: ViewReducerOptions): ViewReducer {
   const base = {
     specs: options.specs,
     count: rowCount,
+    oneUnless: ROW_DUPS,
     evaluate: (index: number, parts: RangeParts, how?: EvaluateOptions) =>
       engine.evaluate(index, parts, how),
     evaluateAll: (index: number, groups: readonly RangeParts[], how?: EvaluateOptions) =>

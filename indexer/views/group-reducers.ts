@@ -4,7 +4,7 @@
 import type { LogLimits, Reducer } from "../../btree/index.js";
 import { createViewReducer, type JsReduceRunner, type ViewReducer } from "../reducers/index.js";
 import { afterPartition } from "./partitions.js";
-import { rowCount } from "./row-value.js";
+import { ROW_DUPS, rowCount } from "./row-value.js";
 
 export const IDS_TREE = "ids";
 export const ERRORS_TREE = "errors";
@@ -16,8 +16,8 @@ export function viewTreeName(number: number): string {
 /** Asked for by every query. */
 const viewTrees: string[] = [];
 
-const ENTRIES: Reducer = { count: () => 1 };
-const ROWS: Reducer = { count: rowCount };
+const ENTRIES: Reducer = { count: () => 1, oneUnless: 0 };
+const ROWS: Reducer = { count: rowCount, oneUnless: ROW_DUPS };
 
 /** What a view tree's reducer is made from. */
 export interface TreeReduceSpec {

@@ -2,6 +2,19 @@
 
 import { REVISION } from "../revision";
 
+export {
+  mergedCount,
+  mergedEnd,
+  mergedEntriesRead,
+  mergedFirstKeyLength,
+  mergedNextKey,
+  mergedNextKeyShared,
+  mergedNextPlaced,
+  mergedRows,
+  mergeLeaf,
+  openMerge,
+  setLeaves,
+} from "./merge";
 export { project, setProjection, wroteHigh } from "./project";
 export {
   encodedBlockBytesMax,
