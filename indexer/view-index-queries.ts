@@ -107,7 +107,8 @@ export class IndexQueries {
     options: PrepareOptions,
   ): Promise<PreparedQuery> {
     const began = performance.now();
-    if (options.place) await this.#directory.followTo(options.place);
+    const following = options.place && this.#directory.followTo(options.place);
+    if (following) await following;
     const group = this.#directory.openNow(found.design) ?? (await this.#open(found.design));
     if (this.#options.readOnly) {
       if (options.place === undefined || options.place.commit > group.store.commitNumber)

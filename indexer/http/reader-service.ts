@@ -84,6 +84,11 @@ const TOLD_MAX = 1000;
 /** How often a design document may change while a query of its view is read. */
 const TRIES_MAX = 8;
 
+/** No two views have the same. */
+function nameOf(ddoc: string, view: string): string {
+  return `${ddoc.length} ${ddoc}/${view}`;
+}
+
 function isGoneFile(error: unknown): boolean {
   const { code } = error as { code?: string };
   return code === "INDEXER_NO_INDEX" || code === "BTREE_NOT_FOUND";
@@ -193,7 +198,7 @@ export class ReaderService implements ViewService {
 
   /** The writer need not be asked again what it has told of the same state of the source. */
   async #place(ddoc: string, view: string, update: UpdateMode): Promise<GroupPlace> {
-    const name = `${encodeURIComponent(ddoc)} ${view}`;
+    const name = nameOf(ddoc, view);
     const stamp = this.#stamped && (await this.#stampSoon(this.#stamped));
     const told = this.#told.get(name);
     if (stamp !== undefined && told?.stamp === stamp && update !== "lazy") return told;
@@ -218,7 +223,7 @@ export class ReaderService implements ViewService {
   }
 
   #askPlace(ddoc: string, view: string, update: UpdateMode): Promise<GroupPlace> {
-    const name = `${String(update)} ${encodeURIComponent(ddoc)} ${view}`;
+    const name = `${String(update)} ${nameOf(ddoc, view)}`;
     let place = this.#asking.get(name);
     if (!place) {
       place = this.#writer.call("place", ddoc, view, update);

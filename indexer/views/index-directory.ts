@@ -203,8 +203,15 @@ export class IndexDirectory {
     this.#stamp = stamp;
   }
 
-  /** Another file may have taken the place of the one that is open here. */
-  async followTo({ signature, generation, instance }: GroupPlace): Promise<void> {
+  /** Another file may have taken the place of the one that is open here. Mostly not: then there is nothing to wait for. */
+  followTo(place: GroupPlace): Promise<void> | undefined {
+    const { signature, generation, instance } = place;
+    if (generation === this.generation(signature) && this.#instances.get(signature) === instance)
+      return undefined;
+    return this.#followTo(place);
+  }
+
+  async #followTo({ signature, generation, instance }: GroupPlace): Promise<void> {
     if (generation !== this.generation(signature)) await this.reload();
     if (this.#instances.get(signature) !== instance) await this.drop(signature);
     this.#instances.set(signature, instance);
