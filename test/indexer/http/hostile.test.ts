@@ -225,6 +225,47 @@ describe("bodies", () => {
     await expectServed();
   });
 
+  test("lists as long as a body may be get an answer, and others are served meanwhile", async () => {
+    const keys = Array.from({ length: 9000 }, (_, i) => [i % 7, `x${i % 50}`]);
+    const long = [
+      serving.ask(VIEW, { body: { keys }, headers: { authorization } }),
+      serving.ask("/db/_design/d/_view/sum?group=true", {
+        body: { keys },
+        headers: { authorization },
+      }),
+      serving.ask("/db/_all_docs", {
+        body: { keys: keys.map((_, i) => `d${i}`) },
+        headers: { authorization },
+      }),
+      serving.ask("/db/_all_docs/queries", {
+        body: { queries: Array.from({ length: 1000 }, () => ({ limit: 1 })) },
+        headers: { authorization },
+      }),
+      serving.ask(`${VIEW}/queries`, {
+        body: { queries: Array.from({ length: 5000 }, () => ({ limit: 0 })) },
+        headers: { authorization },
+      }),
+    ];
+    await expectServed();
+    for (const [at, answer] of (await Promise.all(long)).entries()) {
+      expect(answer.status).toBe(200);
+      expectSpecified(answer, at);
+    }
+  });
+
+  test.each([
+    ["a range of bytes", { range: "bytes=0-10" }],
+    ["an odd Accept", { accept: `${"a/b,".repeat(3000)}*/*` }],
+    [
+      "thousands of tags",
+      { "if-none-match": Array.from({ length: 5000 }, (_, i) => `"${i}"`).join() },
+    ],
+  ])("%s is answered with the whole", async (_what, headers) => {
+    const answer = await serving.ask(`${VIEW}?limit=2`, { headers: { authorization, ...headers } });
+    expect(answer.status).toBe(200);
+    expect(answer.json["rows"]).toHaveLength(2);
+  });
+
   test("deep nesting gets an answer", async () => {
     for (const depth of [100, 10_000, 40_000]) {
       const key = `${"[".repeat(depth)}${"]".repeat(depth)}`;
