@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "@jest/globals";
-import { MemoryStorage, Store } from "../../btree/index.js";
+import { MemoryStorage, Store, verifyStore } from "../../btree/index.js";
 import {
   bytesOf,
   expectSame,
@@ -26,13 +26,24 @@ function goldenModel(): TreeModel {
   return model;
 }
 
-test("a file of format version 1 is read", async () => {
+/** Operations that wait in the file of version 2: three batches, the last of which removes what the one before put. */
+const WAITING = 14;
+
+test.each([
+  { version: 1, waiting: 0 },
+  { version: 2, waiting: WAITING },
+])("a file of format version $version is read", async ({ version, waiting }) => {
   const image = readFileSync(
-    new URL("../../../test/fixtures/format/v1/store.vmx", import.meta.url),
+    new URL(`../../../test/fixtures/format/v${version}/store.vmx`, import.meta.url),
   );
   const storage = new MemoryStorage(image);
+  expect(
+    (await verifyStore(new MemoryStorage(image), { reducers: () => summingReducer })).faults,
+  ).toEqual([]);
   const store = await Store.open(storage, { mode: "write", reducers: () => summingReducer });
   const model = goldenModel();
+
+  expect(store.stats().trees.reduce((sum, tree) => sum + tree.waiting, 0)).toBe(waiting);
 
   expect(textOf(store.state)).toBe("golden");
   expect(store.snapshot().treeNames()).toEqual(["other", "tree"]);
