@@ -3,11 +3,11 @@
 
 import { batchBytesMax, encodeBatch } from "./batch-record.js";
 import { compareBytes } from "./bytes.js";
-import { BtreeError } from "./errors.js";
 import type { TreeFormat } from "./format.js";
 import type { ApplyCounts } from "./level-packers.js";
 import type { NodeSource } from "./node-source.js";
 import type { RecordLog } from "./record-log.js";
+import { sharedPrefixes } from "./sorted-ops.js";
 import type { LogLimits } from "./store-options.js";
 import { updateTree } from "./tree-update.js";
 import type { Reducer, TreeOp } from "./types.js";
@@ -44,11 +44,12 @@ export async function applyBatch(
   const after: Trees = new Map(trees);
   const logged: [string, readonly TreeOp[]][] = [];
   for (const [name, ops] of changes) {
-    assertSorted(ops);
     if (ops.length === 0) continue;
     const state = after.get(name);
-    if (mayWait(context, name, state?.waiting, ops)) logged.push([name, ops]);
-    else put(after, name, await applied(context, name, state, ops, counts));
+    if (mayWait(context, name, state?.waiting, ops)) {
+      sharedPrefixes(ops);
+      logged.push([name, ops]);
+    } else put(after, name, await applied(context, name, state, ops, counts));
   }
   // Last, and at once: nothing can fail any more but a write, which ends the store.
   for (const [name, ops] of logged) {
@@ -152,16 +153,4 @@ function mergeOps(older: readonly TreeOp[], newer: readonly TreeOp[]): TreeOp[] 
 function put(trees: Trees, name: string, state: TreeState): void {
   if (state.root === undefined) trees.delete(name);
   else trees.set(name, state);
-}
-
-/** @throws BtreeError BTREE_KEY_ORDER */
-function assertSorted(ops: readonly TreeOp[]): void {
-  for (let i = 1; i < ops.length; i++) {
-    if (compareBytes((ops[i - 1] as TreeOp).key, (ops[i] as TreeOp).key) >= 0) {
-      throw new BtreeError(
-        "BTREE_KEY_ORDER",
-        "the operations of a batch must have strictly ascending keys",
-      );
-    }
-  }
 }

@@ -1,47 +1,31 @@
 // Builds a tree from entries that come in key order, each node written once. Several builders, in several threads, may each
-// build a partition of the key space; assembleForests joins them.
+// build a partition of the key space; assembleForests (forest.ts) joins them.
 //
 // 1. add() encodes the entry into the leaf under way; a full leaf is appended and its reduction asked for.
 // 2. Leaves wait, in order, for their reductions, then enter the level-1 node under way; full ones are appended likewise.
 // 3. A partition ends as a forest: references to its level-1 nodes, or to its leaves when they are few.
-// 4. assembleForests puts the upper levels above the forests of all partitions.
 
-import { compareBytes, NO_BYTES, separator, writeVarint } from "./bytes.js";
-import { frameRecord, saltSeed } from "./checksum.js";
-import { BtreeError, invariant } from "./errors.js";
-import {
-  FRAME_BYTES,
-  KEY_BYTES_MAX,
-  KIND_VALUE,
-  RECORD_BYTES_MAX,
-  type TreeFormat,
-} from "./format.js";
-import { decodeInner, type ChildRef, type InnerNode } from "./inner-node.js";
-import { InnerWriter } from "./inner-writer.js";
+import { NO_BYTES } from "./bytes.js";
+import { saltSeed } from "./checksum.js";
+import { invariant } from "./errors.js";
+import type { Forest } from "./forest.js";
+import { FRAME_BYTES, KEY_BYTES_MAX, type TreeFormat } from "./format.js";
+import type { ChildRef } from "./inner-node.js";
 import { TABLE_STRIDE } from "./key-table.js";
 import { decodeLeaf, type LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
 import { LeafWriter } from "./leaf-writer.js";
+import { LevelBuilder } from "./level-builder.js";
 import { NodeSource } from "./node-source.js";
 import type { NodeSink } from "./record-log.js";
 import { ReductionQueue } from "./reductions.js";
-import type { Bytes, MergedEntry, Reducer, TreeRoot } from "./types.js";
+import type { Bytes, MergedEntry, Reducer } from "./types.js";
+import { appendValue, writePointer } from "./value-record.js";
 
 /** A partition of at most so many leaves gets no inner node of its own. */
 const BARE_LEAVES_MAX = 16;
 /** Leaves whose reductions are out before add()'s caller should wait. */
 const WAITING_LEAVES_MAX = 1024;
-
-/** One partition of a tree under construction. Structured-clonable. */
-export interface Forest {
-  /** Height of the nodes in `children`: 0 leaves, 1 their parents. */
-  readonly height: number;
-  readonly children: readonly ChildRef[];
-  readonly entries: number;
-  readonly rows: number;
-  readonly firstKey: Bytes;
-  readonly lastKey: Bytes;
-}
 
 export class TreeBuilder {
   readonly #sink: NodeSink;
@@ -277,170 +261,4 @@ class LeafCopy {
     invariant(node !== undefined, "a leaf just written cannot be read");
     return node;
   }
-}
-
-/** Builds the nodes of one level of inner nodes, left to right. */
-class LevelBuilder {
-  readonly #writer: InnerWriter;
-  readonly #nodes: ChildRef[] = [];
-
-  constructor(
-    readonly sink: NodeSink,
-    readonly format: TreeFormat,
-    readonly queue: ReductionQueue,
-    readonly height: number,
-  ) {
-    this.#writer = new InnerWriter(format.innerBytes * 2);
-  }
-
-  add(ref: ChildRef): void {
-    const writer = this.#writer;
-    // At least two children a node, however large their reductions, so that each level is at most half as long as the one below.
-    if (writer.count >= 2 && writer.used + writer.sizeOf(ref) > this.format.innerBytes) this.#end();
-    writer.put(ref);
-  }
-
-  finish(): ChildRef[] {
-    if (this.#writer.count > 0) this.#end();
-    return this.#nodes;
-  }
-
-  #end(): void {
-    const writer = this.#writer;
-    this.#nodes.push(appendInner(this.sink, this.queue, writer, this.height, writer.low).ref);
-    writer.clear();
-  }
-}
-
-/** Appends the writer's node and asks for its reduction. */
-export function appendInner(
-  sink: NodeSink,
-  queue: ReductionQueue,
-  writer: InnerWriter,
-  height: number,
-  low: Bytes,
-): { ref: ChildRef; node: InnerNode } {
-  const record = writer.record(height).slice();
-  const offset = sink.append(record);
-  const node = decodeInner(record, record.length, height, writer.count);
-  invariant(node !== undefined, "an inner node just written cannot be read");
-  const ref: ChildRef = {
-    low,
-    offset,
-    size: record.length,
-    count: node.rowsTotal,
-    bytes: record.length + node.bytesBelow(),
-    reduction: undefined,
-  };
-  queue.addInner(ref, () => node.reductions());
-  return { ref, node };
-}
-
-/** Appends a value record and returns its offset. */
-export function appendValue(sink: NodeSink, vb: Bytes, vs: number, ve: number): number {
-  if (ve - vs > RECORD_BYTES_MAX) {
-    throw new BtreeError("BTREE_LIMIT", `a value of ${ve - vs} bytes exceeds ${RECORD_BYTES_MAX}`);
-  }
-  const record = new Uint8Array(FRAME_BYTES + ve - vs);
-  record.set(vb.subarray(vs, ve), FRAME_BYTES);
-  frameRecord(record, 0, record.length, KIND_VALUE);
-  return sink.append(record);
-}
-
-/** Writes a pointer to a value record to the start of `dst`; returns its length (at most 21 bytes). */
-export function writePointer(dst: Bytes, rows: number, offset: number, size: number): number {
-  return writeVarint(dst, writeVarint(dst, writeVarint(dst, 0, rows), offset), size);
-}
-
-/**
- * Joins partitions, given in key order, into one tree. The sink is not flushed. Undefined when there are no entries.
- * @throws BtreeError BTREE_KEY_ORDER when the partitions overlap.
- */
-export async function assembleForests(
-  sink: NodeSink,
-  format: TreeFormat,
-  reducer: Reducer,
-  forests: readonly Forest[],
-): Promise<TreeRoot | undefined> {
-  const filled = forests.filter((forest) => forest.children.length > 0);
-  let lastKey: Bytes | undefined;
-  for (const forest of filled) {
-    if (lastKey !== undefined) {
-      if (compareBytes(lastKey, forest.firstKey) >= 0) {
-        throw new BtreeError(
-          "BTREE_KEY_ORDER",
-          "partitions of a bulk load overlap or are not in key order",
-        );
-      }
-      (forest.children[0] as ChildRef).low = separator(lastKey, forest.firstKey);
-    }
-    lastKey = forest.lastKey;
-  }
-  const queue = new ReductionQueue(reducer);
-  let height = 0;
-  let refs: ChildRef[] = [];
-  if (filled.every((forest) => forest.height === 0)) {
-    refs = filled.flatMap((forest) => forest.children);
-  } else {
-    height = 1;
-    refs = await raiseLeaves(sink, format, queue, filled);
-  }
-  const growing = growingRoot(sink, format, queue, refs, height);
-  for (;;) {
-    const step = growing.next();
-    if (step.done === true) return step.value;
-    await step.value;
-  }
-}
-
-/** All at height 1: runs of bare leaves get parents. */
-async function raiseLeaves(
-  sink: NodeSink,
-  format: TreeFormat,
-  queue: ReductionQueue,
-  forests: readonly Forest[],
-): Promise<ChildRef[]> {
-  const refs: ChildRef[] = [];
-  let level: LevelBuilder | undefined;
-  for (const forest of forests) {
-    if (forest.height === 0) {
-      level ??= new LevelBuilder(sink, format, queue, 1);
-      for (const child of forest.children) level.add(child);
-    } else {
-      if (level) refs.push(...level.finish());
-      level = undefined;
-      for (const child of forest.children) refs.push(child);
-    }
-  }
-  if (level) refs.push(...level.finish());
-  await queue.settle();
-  return refs;
-}
-
-/** Puts levels above `refs`, nodes of one height in key order, until one is left. Yields where it must wait for reductions. */
-export function* growingRoot(
-  sink: NodeSink,
-  format: TreeFormat,
-  queue: ReductionQueue,
-  refs: readonly ChildRef[],
-  height: number,
-): Generator<Promise<void>, TreeRoot | undefined> {
-  let nodes = refs;
-  while (nodes.length > 1) {
-    height++;
-    const level = new LevelBuilder(sink, format, queue, height);
-    for (const ref of nodes) level.add(ref);
-    nodes = level.finish();
-    yield* queue.settling();
-  }
-  const root = nodes[0];
-  if (root === undefined) return undefined;
-  return {
-    offset: root.offset,
-    size: root.size,
-    height,
-    count: root.count,
-    reduction: root.reduction ?? NO_BYTES,
-    bytes: root.bytes,
-  };
 }

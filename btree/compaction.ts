@@ -8,8 +8,9 @@
 // Nothing refers to the new store until then: one that was given up, or that a killed process left behind, is deleted and the
 // compaction begun again.
 
-import { assembleForests, TreeBuilder } from "./builder.js";
+import { TreeBuilder } from "./builder.js";
 import { invariant } from "./errors.js";
+import { assembleForests } from "./forest.js";
 import type { Snapshot } from "./snapshot.js";
 import type { Store } from "./store.js";
 import { treeChanges } from "./tree-diff.js";

@@ -1,8 +1,9 @@
 // Which nodes of a tree a sorted batch of operations leads to: down, level by level, the operations of a node are dealt out to its children.
 
-import { compareBytes, NO_BYTES } from "./bytes.js";
+import { NO_BYTES } from "./bytes.js";
 import type { ChildRef, InnerNode } from "./inner-node.js";
 import type { NodeSource } from "./node-source.js";
+import { firstNotBelow } from "./sorted-ops.js";
 import type { Bytes, TreeOp, TreeRoot } from "./types.js";
 
 /** A node that operations lead to. */
@@ -36,11 +37,16 @@ export interface Family {
 /** What long work yields where it might as well go on later. */
 export const MAY_PAUSE = undefined;
 
-/** The touched nodes of each level, leaves at 0, in families. May pause between parents. */
+/**
+ * The touched nodes of each level, leaves at 0, in families. May pause between parents.
+ *
+ * @param shared - of `sharedPrefixes(ops)`.
+ */
 export function* descend(
   source: NodeSource,
   root: TreeRoot,
   ops: readonly TreeOp[],
+  shared: Uint32Array,
 ): Generator<typeof MAY_PAUSE, Family[][]> {
   const { offset, size, height } = root;
   const top: Touched = {
@@ -59,7 +65,7 @@ export function* descend(
     const below: Family[] = [];
     for (const family of levels[h] ?? []) {
       for (const parent of family.children) {
-        below.push({ parent, children: dealOut(source, parent, h - 1, ops) });
+        below.push({ parent, children: dealOut(source, parent, h - 1, ops, shared) });
         yield MAY_PAUSE;
       }
     }
@@ -73,18 +79,16 @@ function dealOut(
   parent: Touched,
   height: number,
   ops: readonly TreeOp[],
+  shared: Uint32Array,
 ): Touched[] {
   const node = parent.node as InnerNode;
   const children: Touched[] = [];
   for (let from = parent.from; from < parent.to;) {
     const index = node.find((ops[from] as TreeOp).key);
-    let to = from + 1;
-    if (index + 1 === node.count) {
-      to = parent.to;
-    } else {
-      const upper = node.keys.key(index + 1);
-      while (to < parent.to && compareBytes((ops[to] as TreeOp).key, upper) < 0) to++;
-    }
+    const to =
+      index + 1 === node.count
+        ? parent.to
+        : firstNotBelow(ops, shared, from, parent.to, node.keys.key(index + 1));
     const offset = node.offset(index);
     const size = node.size(index);
     children.push({

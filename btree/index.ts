@@ -57,7 +57,8 @@ export type { ApplyStats } from "./tree-update.js";
 export type { ChildRef } from "./inner-node.js";
 export type { NodeSink } from "./record-log.js";
 export { BulkSink, type BulkSinkOptions, type BulkTarget, openBulkSink } from "./bulk-sink.js";
-export { assembleForests, type Forest, TreeBuilder } from "./builder.js";
+export { TreeBuilder } from "./builder.js";
+export { assembleForests, type Forest } from "./forest.js";
 export {
   Compaction,
   type CompactionOptions,

@@ -73,15 +73,23 @@ export class LeafLevel implements LevelPacker {
   readonly #packer: LeafPacker;
   readonly #passing: boolean;
   readonly #ops: readonly TreeOp[];
+  readonly #shared: Uint32Array;
   readonly #counts: ApplyCounts;
   #appended = false;
 
-  constructor(context: PackerContext, ops: readonly TreeOp[], counts: ApplyCounts) {
+  /** @param shared - of `sharedPrefixes(ops)`. */
+  constructor(
+    context: PackerContext,
+    ops: readonly TreeOp[],
+    shared: Uint32Array,
+    counts: ApplyCounts,
+  ) {
     this.#source = context.source;
     this.#packer = new LeafPacker(context);
     this.#passing = ops.length >= PASSING_KEYS_MIN;
     if (this.#passing) this.#source.expectPassing([]);
     this.#ops = ops;
+    this.#shared = shared;
     this.#counts = counts;
   }
 
@@ -103,9 +111,13 @@ export class LeafLevel implements LevelPacker {
     const packer = this.#packer;
     let done = 0;
     let changed = false;
+    let found = 0;
     for (let k = child.from; k < child.to; k++) {
       const op = this.#ops[k] as TreeOp;
-      const found = leaf.keys.search(op.key);
+      found =
+        k === child.from
+          ? leaf.keys.search(op.key)
+          : leaf.keys.searchOn(op.key, found, this.#shared[k] as number);
       if (!this.#changes(leaf, found, op)) continue;
       changed = true;
       const at = found < 0 ? ~found : found;

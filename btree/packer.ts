@@ -2,7 +2,6 @@
 // (full ones where entries were only added at the end). The content lies in one oversized node in memory until then.
 
 import { separator } from "./bytes.js";
-import { appendInner, appendValue, writePointer } from "./builder.js";
 import { invariant } from "./errors.js";
 import { FRAME_BYTES, INNER_START, LEAF_START, type TreeFormat } from "./format.js";
 import { decodeInner, type ChildRef, type InnerNode } from "./inner-node.js";
@@ -10,10 +9,12 @@ import { InnerWriter } from "./inner-writer.js";
 import { decodeLeaf, type LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
 import { LeafWriter } from "./leaf-writer.js";
+import { appendInner } from "./level-builder.js";
 import type { NodeSource } from "./node-source.js";
 import type { NodeSink } from "./record-log.js";
 import type { ReductionQueue } from "./reductions.js";
 import type { Bytes, Reducer } from "./types.js";
+import { appendValue, writePointer } from "./value-record.js";
 
 /** Below this share of the target size a node is merged with a neighbour. Pieces of a split have half at least. */
 const UNDERFULL_SHARE = 0.4;

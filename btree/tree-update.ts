@@ -7,16 +7,17 @@
 // 4. The root: levels are added while there is more than one node on top, taken off while the root has one child.
 
 import { NO_BYTES } from "./bytes.js";
-import { growingRoot } from "./builder.js";
 import { descend, type Edit, type Family, MAY_PAUSE } from "./descent.js";
 import { invariant } from "./errors.js";
 import type { TreeFormat } from "./format.js";
+import { growingRoot } from "./level-builder.js";
 import { type ApplyCounts, InnerLevel, LeafLevel, rebuildFamily } from "./level-packers.js";
 import { MEMORY_OFFSETS_START } from "./memory-nodes.js";
 import type { NodeSource } from "./node-source.js";
 import { LeafPacker, type PackerContext } from "./packer.js";
 import type { NodeSink } from "./record-log.js";
 import { ReductionQueue } from "./reductions.js";
+import { sharedPrefixes } from "./sorted-ops.js";
 import { Turns } from "./turns.js";
 import type { Reducer, TreeOp, TreeRoot } from "./types.js";
 
@@ -83,6 +84,7 @@ function* updateSteps(
   counts: ApplyCounts,
 ): Generator<Promise<void> | undefined, TreeRoot | undefined> {
   if (ops.length === 0) return root;
+  const shared = sharedPrefixes(ops);
   const queue = new ReductionQueue(reducer);
   const context: PackerContext = { source, sink, format, reducer, queue };
   if (root === undefined) {
@@ -100,11 +102,11 @@ function* updateSteps(
     yield* queue.settling();
     return yield* growingRoot(sink, format, queue, leaves, 0);
   }
-  const levels = yield* descend(source, root, ops);
+  const levels = yield* descend(source, root, ops, shared);
   let edits: readonly Edit[] = [];
   for (let height = 0; height <= root.height; height++) {
     const packer =
-      height === 0 ? new LeafLevel(context, ops, counts) : new InnerLevel(context, height);
+      height === 0 ? new LeafLevel(context, ops, shared, counts) : new InnerLevel(context, height);
     for (const family of levels[height] ?? []) {
       packer.expect(family.children);
       const changed = rebuildFamily(packer, family);

@@ -9,7 +9,7 @@ import {
   type TreeOp,
   type TreeRoot,
 } from "../../btree/index.js";
-import { appendValue, writePointer } from "../../btree/builder.js";
+import { appendValue, writePointer } from "../../btree/value-record.js";
 import { FRAME_BYTES } from "../../btree/format.js";
 import { InnerWriter } from "../../btree/inner-writer.js";
 import { decodeLeafRecord } from "../../btree/leaf-node.js";
