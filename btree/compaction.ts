@@ -16,7 +16,7 @@ import type { Store } from "./store.js";
 import { treeChanges } from "./tree-diff.js";
 import { Turns } from "./turns.js";
 import type { Bytes, KeyRange, Reducer, TreeOp, TreeReader, TreeRoot } from "./types.js";
-import { nodesOf } from "./waiting-reader.js";
+import { storedNodesOf, uncached } from "./waiting-reader.js";
 
 /** How far a compaction's copy is. */
 export interface CompactionProgress {
@@ -42,7 +42,7 @@ export interface CompactTreeOptions {
   /** Only these keys: threads may each copy a part. */
   readonly range?: KeyRange | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Rows copied so far. */
+  /** Rows copied so far, without what waits in the log; at the end all of them. */
   readonly onProgress?: ((rows: number) => void) | undefined;
 }
 
@@ -176,8 +176,10 @@ export async function compactTree(
   const { range = {}, signal, onProgress } = options;
   signal?.throwIfAborted();
   // The cache keeps what queries use meanwhile.
-  const walker = nodesOf(reader)?.uncached() ?? reader;
-  const rowsBefore = range.gte ? walker.rank(range.gte) : 0;
+  const walker = uncached(reader);
+  // What waits is left out of the progress: to count it in means to make nodes of it.
+  const stored = storedNodesOf(walker) ?? walker;
+  const storedBefore = range.gte ? stored.rank(range.gte) : 0;
   const turns = new Turns();
   for (const slice of walker.slices(range)) {
     let last: Bytes | undefined;
@@ -189,11 +191,12 @@ export async function compactTree(
     }
     if (builder.needsDrain) await builder.drain();
     if (turns.due()) {
-      if (onProgress && last) onProgress(walker.rank(last) + 1 - rowsBefore);
+      if (onProgress && last) onProgress(stored.rank(last) + 1 - storedBefore);
       await turns.take();
       signal?.throwIfAborted();
     }
   }
+  const rowsBefore = range.gte ? walker.rank(range.gte) : 0;
   const rows = Math.max(0, (range.lt ? walker.rank(range.lt) : reader.count) - rowsBefore);
   onProgress?.(rows);
   return rows;

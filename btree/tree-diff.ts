@@ -7,13 +7,15 @@
 // - an entry below the other side's head: it is on its side only;
 // - a node that may hold keys at the other side's head: it is opened, the one with the lower bound first, of equal ones the higher;
 // - two entries of one key: their values are compared.
+//
+// Where operations wait in either state, their keys are looked up in both: no nodes are made for them.
 
 import { compareBytes, equalBytes, NO_BYTES } from "./bytes.js";
 import type { InnerNode } from "./inner-node.js";
 import type { LeafNode } from "./leaf-node.js";
 import type { NodeSource } from "./node-source.js";
 import type { Bytes, TreeOp, TreeReader, TreeRoot } from "./types.js";
-import { nodesOf } from "./waiting-reader.js";
+import { keysWaiting, storedNodesOf } from "./waiting-reader.js";
 
 /**
  * The operations, by ascending key, that turn the tree `before` into the tree `after`; both are readers of snapshots of one store.
@@ -22,6 +24,41 @@ import { nodesOf } from "./waiting-reader.js";
  * @throws BtreeError BTREE_CORRUPT, BTREE_IO
  */
 export function* treeChanges(before: TreeReader, after: TreeReader): IterableIterator<TreeOp> {
+  const waiting = keysWaiting(before, after);
+  const stored = storedChanges(before, after);
+  if (waiting.length === 0) {
+    yield* stored;
+    return;
+  }
+  for (const key of keysInOrder(stored, waiting)) {
+    const was = before.get(key);
+    const value = after.get(key);
+    const same = was && value ? equalBytes(was, value) : was === value;
+    if (!same) yield { key, value };
+  }
+}
+
+/** The keys of both, each once. */
+function* keysInOrder(
+  changes: IterableIterator<TreeOp>,
+  waiting: readonly Bytes[],
+): IterableIterator<Bytes> {
+  let last: Bytes | undefined;
+  let next = 0;
+  for (let change = changes.next(); change.done !== true || next < waiting.length;) {
+    const key = waiting[next];
+    const order =
+      change.done === true ? 1 : key === undefined ? -1 : compareBytes(change.value.key, key);
+    const least = order < 0 && change.done !== true ? change.value.key : (key as Bytes);
+    if (order <= 0) change = changes.next();
+    if (order >= 0) next++;
+    if (last === undefined || compareBytes(last, least) !== 0) yield least;
+    last = least;
+  }
+}
+
+/** What differs in the nodes of the file. */
+function* storedChanges(before: TreeReader, after: TreeReader): IterableIterator<TreeOp> {
   const old = walkOf(before);
   const now = walkOf(after);
   while (!old.done || !now.done) {
@@ -75,7 +112,7 @@ function opensFirst(a: Walk, b: Walk): Walk {
 }
 
 function walkOf(reader: TreeReader): Walk {
-  const nodes = nodesOf(reader);
+  const nodes = storedNodesOf(reader);
   if (nodes === undefined)
     throw new TypeError("treeChanges compares readers of a store's snapshots");
   return new Walk(nodes.source, nodes.root);

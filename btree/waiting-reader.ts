@@ -42,8 +42,34 @@ export class WaitingTreeReader implements TreeReader {
     this.#settle = settle;
   }
 
+  /** The nodes in the file. @internal */
+  get stored(): NodeTreeReader {
+    return this.#nodes;
+  }
+
+  /** Operations that wait. @internal */
+  get length(): number {
+    return this.#waiting.length;
+  }
+
+  /** Whether one of them has the other's operations and, maybe, more. @internal */
+  sharesOps(other: WaitingTreeReader): boolean {
+    return this.#ops === other.#ops;
+  }
+
+  /** Keys of the operations [from, to), ascending. @internal */
+  keysOf(from: number, to: number): Bytes[] {
+    return Array.from(this.#ops.order(from, to), (op) => this.#ops.key(op));
+  }
+
+  /** The same tree, past the cache. @internal */
+  uncached(): WaitingTreeReader {
+    const source = this.#nodes.source.uncached();
+    return new WaitingTreeReader(source, this.#waiting, this.#reducer, this.#settle);
+  }
+
   /**
-   * A reader of the nodes with everything applied.
+   * A reader of the nodes with everything applied: up to a leaf in memory for each operation that waits.
    *
    * @internal
    */
@@ -137,13 +163,41 @@ export class WaitingTreeReader implements TreeReader {
 }
 
 /**
- * A reader of the nodes of a tree, with waiting operations applied; undefined for readers that are not of a store's snapshots.
+ * A reader of the nodes that a tree has in the file, without what waits; undefined for readers that are not of a store's snapshots.
  *
  * @internal
  */
-export function nodesOf(reader: TreeReader): NodeTreeReader | undefined {
-  if (reader instanceof WaitingTreeReader) return reader.settled;
+export function storedNodesOf(reader: TreeReader): NodeTreeReader | undefined {
+  if (reader instanceof WaitingTreeReader) return reader.stored;
   return reader instanceof NodeTreeReader ? reader : undefined;
+}
+
+/**
+ * A reader of the same tree that leaves the cache alone, for walks over everything.
+ *
+ * @internal
+ */
+export function uncached(reader: TreeReader): TreeReader {
+  return reader instanceof WaitingTreeReader || reader instanceof NodeTreeReader
+    ? reader.uncached()
+    : reader;
+}
+
+/**
+ * Keys, ascending, of which the operations that wait may say different things in two states of a tree.
+ *
+ * @internal
+ */
+export function keysWaiting(before: TreeReader, after: TreeReader): readonly Bytes[] {
+  const old = before instanceof WaitingTreeReader ? before : undefined;
+  const now = after instanceof WaitingTreeReader ? after : undefined;
+  if (old && now?.sharesOps(old)) {
+    const [from, to] = [old.length, now.length].sort((a, b) => a - b) as [number, number];
+    return now.keysOf(from, to);
+  }
+  const keys = [...(old?.keysOf(0, old.length) ?? []), ...(now?.keysOf(0, now.length) ?? [])];
+  if (old && now) keys.sort(compareBytes);
+  return keys;
 }
 
 /** The slice's entries with changes[first, end), taken in steps of `step`, in place. */

@@ -16,6 +16,7 @@ import {
   TreeBuilder,
   treeChanges,
   type TreeOp,
+  type TreeReader,
   verifyStore,
 } from "../../btree/index.js";
 import {
@@ -352,6 +353,50 @@ describe("treeChanges", () => {
     expect([...treeChanges(after.tree("t"), after.tree("t"))]).toEqual([]);
     expect([...treeChanges(before.tree("none"), after.tree("t"))]).toHaveLength(
       entriesRead(after.tree("t")).length,
+    );
+  });
+
+  test("are the same between any two states, whatever waits in the log", async () => {
+    const batch = fc.uniqueArray(
+      fc.record({
+        key: fc.nat(80).map(keyOf),
+        value: fc.option(fc.constantFrom("a", "b").map(bytesOf), { nil: undefined }),
+      }),
+      { selector: ({ key }) => hex(key), maxLength: 12 },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(batch, { minLength: 1, maxLength: 12 }), async (batches) => {
+        const store = await Store.create(new MemoryStorage(), {
+          ...small,
+          state: bytesOf(""),
+          reducers,
+          cache: new NodeCache(2 ** 20),
+          log: { entriesMax: 25, bytesMax: 10_000 },
+        });
+        const model = new Map<string, string>();
+        const states: { reader: TreeReader; model: Map<string, string> }[] = [];
+        for (const ops of batches) {
+          await store.apply(new Map([["t", sorted(ops)]]), bytesOf(""));
+          for (const { key, value } of ops)
+            if (value) model.set(hex(key), textOf(value) ?? "");
+            else model.delete(hex(key));
+          states.push({ reader: store.snapshot().tree("t"), model: new Map(model) });
+        }
+
+        for (const before of states)
+          for (const after of states) {
+            const expected = [...new Set([...before.model.keys(), ...after.model.keys()])]
+              .filter((key) => before.model.get(key) !== after.model.get(key))
+              .sort()
+              .map((key) => `${key} ${after.model.get(key) ?? "-"}`);
+            const found = [...treeChanges(before.reader, after.reader)];
+            expect(found.map(({ key, value }) => `${hex(key)} ${textOf(value) ?? "-"}`)).toEqual(
+              expected,
+            );
+          }
+        await store.close();
+      }),
+      { numRuns: runs },
     );
   });
 
