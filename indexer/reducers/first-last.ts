@@ -57,7 +57,7 @@ export class FirstLastAccumulator implements Accumulator {
   #wins(place: Uint8Array): boolean {
     if (this.#place === undefined) return true;
     const order = Buffer.compare(place, this.#place);
-    return this.#last ? order >= 0 : order < 0;
+    return this.#last ? order > 0 : order <= 0;
   }
 
   #take(place: Uint8Array, value: Uint8Array): void {

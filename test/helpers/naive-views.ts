@@ -160,8 +160,10 @@ function reduced(kind: Kind, rows: readonly Row[]): unknown {
   const distinct = values
     .toSorted(collate)
     .filter((value, i, all) => i === 0 || collate(value, all[i - 1]) !== 0);
-  // By ICU, in raw views too.
-  const byRow = rows.toSorted((a, b) => collate(a.key, b.key) || bytes(a.id, b.id));
+  // By ICU, in raw views too; in whatever direction the rows are asked for.
+  const byRow = rows.toSorted(
+    (a, b) => collate(a.key, b.key) || bytes(a.id, b.id) || rawCollate(a.key, b.key),
+  );
   const sameRow = (a: Row, b: Row | undefined): boolean =>
     b !== undefined && a.id === b.id && collate(a.key, b.key) === 0;
   switch (kind) {
