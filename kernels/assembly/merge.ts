@@ -1,6 +1,7 @@
 // Merges the segments of a run and fills the leaves of a tree with what survives: what btree/runs/segment-cursor.ts, loser-tree.ts and
 // merger.ts do, which explain it, and LeafWriter. Keys are no longer than KEY_BYTES_MAX.
 
+import { copy, putVarint } from "./bytes";
 import { at } from "./json";
 import { malformed, placeValue, refill, rowsOf, superseded } from "./env";
 import { sharedBytes } from "./sort";
@@ -251,20 +252,6 @@ function put(cursor: usize, value: usize, length: u32, rows: f64, pointer: bool)
   leafCount++;
   leafRows += rows;
   shared = ALL_SHARED;
-}
-
-function putVarint(p: usize, value: u32): usize {
-  while (value >= 0x80) {
-    store<u8>(p++, value | 0x80);
-    value >>= 7;
-  }
-  store<u8>(p, value);
-  return p + 1;
-}
-
-/** Up to 15 bytes behind the copy are overwritten. */
-function copy(from: usize, to: usize, length: usize): void {
-  for (let i: usize = 0; i < length; i += 16) v128.store(to + i, v128.load(from + i));
 }
 
 // The tournament.

@@ -1,6 +1,7 @@
 // Encodes sorted entries as the blocks and the index of a segment, byte for byte as btree/runs/encode-segment.ts and segment-encoder.ts do.
 // Checksums are left 0: whoever called fills them in, and adds the footer.
 
+import { copy, putVarint } from "./bytes";
 import { combine } from "./env";
 import {
   entryAt,
@@ -185,20 +186,6 @@ function add(
   copy(value, p, valueLength);
   used = p + valueLength;
   entries++;
-}
-
-function putVarint(p: usize, value: u32): usize {
-  while (value >= 0x80) {
-    store<u8>(p++, value | 0x80);
-    value >>= 7;
-  }
-  store<u8>(p, value);
-  return p + 1;
-}
-
-/** Up to 15 bytes behind the copy are overwritten. */
-function copy(from: usize, to: usize, length: usize): void {
-  for (let i: usize = 0; i < length; i += 16) v128.store(to + i, v128.load(from + i));
 }
 
 /** The record's head is written when the block is closed. */

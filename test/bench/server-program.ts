@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
 import { processCpuMs, treeOf } from "./process-tree.js";
 
@@ -29,4 +30,11 @@ export async function startProgram(args: readonly string[]): Promise<ServerProgr
       await closed;
     },
   };
+}
+
+/** `viewmill serve` over an index directory and the file it was built from, at a free port; more flags as given. */
+export function startServe(dir: string, file: string, ...flags: string[]): Promise<ServerProgram> {
+  const program = fileURLToPath(new URL("../../indexer/cli/main.js", import.meta.url));
+  const fixed = ["--source", file, "--port", "0", "--json", "--quiet"];
+  return startProgram([program, "serve", dir, ...fixed, ...flags]);
 }

@@ -26,6 +26,23 @@ export function addLaterCollation(): () => void {
   return addCollation(LATER, laterTable());
 }
 
+let takeBack: (() => void) | undefined;
+
+/** From now on this thread is of the later release. */
+export function upgrade(): void {
+  takeBack ??= addLaterCollation();
+}
+
+/** … and now of the earlier one again. */
+export function downgrade(): void {
+  takeBack?.();
+  takeBack = undefined;
+}
+
+export function isUpgraded(): boolean {
+  return takeBack !== undefined;
+}
+
 let made: TableSource | undefined;
 
 function laterTable(): TableSource {

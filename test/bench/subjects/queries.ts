@@ -10,7 +10,7 @@ import { Random } from "../generator.js";
 import { requestsPerSecond } from "../http-load.js";
 import { median, short, spread, type Table } from "../numbers.js";
 import { measureHere } from "../process-tree.js";
-import { startProgram } from "../server-program.js";
+import { startProgram, startServe } from "../server-program.js";
 import { check, say, type Report, type Settings, type Subject } from "../subject.js";
 import { verifyOpen } from "../verify-index.js";
 import { designDocument, expectedOf, type Expected } from "../views.js";
@@ -147,17 +147,7 @@ async function overHttp(
   asked: readonly Question[],
 ): Promise<HttpLine[]> {
   const program = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-  const server = await startProgram([
-    program("../../../indexer/cli/main.js"),
-    "serve",
-    dir,
-    "--source",
-    file,
-    "--port",
-    "0",
-    "--json",
-    "--quiet",
-  ]);
+  const server = await startServe(dir, file);
   const lines: HttpLine[] = [];
   try {
     for (const { name, http } of asked) {

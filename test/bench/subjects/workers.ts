@@ -11,7 +11,7 @@ import { ViewIndex } from "../../../indexer/index.js";
 import { dataFile } from "../data.js";
 import { short, spread, median } from "../numbers.js";
 import { machineBusyMs, processCpuMs } from "../process-tree.js";
-import { startProgram, type ServerProgram } from "../server-program.js";
+import { startProgram, startServe, type ServerProgram } from "../server-program.js";
 import { check, say, type Report, type Settings, type Subject } from "../subject.js";
 import { designDocument, expectedOf } from "../views.js";
 
@@ -113,18 +113,7 @@ async function run(settings: Settings): Promise<Report> {
   writeFileSync(body, '{"rows":[\r\n{"key":null,"value":123456}\r\n]}\n');
 
   const serve = (dir: string, ...flags: string[]): Promise<ServerProgram> =>
-    startProgram([
-      program("../../../indexer/cli/main.js"),
-      "serve",
-      dir,
-      "--source",
-      file,
-      "--port",
-      "0",
-      "--json",
-      "--quiet",
-      ...flags,
-    ]);
+    startServe(dir, file, ...flags);
   const bare = (count: string): Promise<ServerProgram> =>
     startProgram([program("../bare-server.js"), body, count]);
   const configs: Config[] = [

@@ -143,6 +143,23 @@ describe.each(["threads", "processes"] as const)("a first build that maps in %s"
   });
 });
 
+/** A build over a changes file that tells of its progress all the time. */
+function changesBuild(dir: string, feed: string, ...more: readonly string[]): string[] {
+  const source = ["--source", `changes:${feed}`, "--ddoc", design];
+  return ["build", dir, ...source, "--json", "--progress-interval", "0", ...more];
+}
+
+/** An index is as one that the same command builds from nothing in `fresh`. */
+async function expectAsFresh(
+  dir: string,
+  fresh: string,
+  command: (to: string) => string[],
+): Promise<void> {
+  expect(await viewmill(command(fresh))).toMatchObject({ exit: 0 });
+  expect(await treeContent(indexFile(dir))).toEqual(await treeContent(indexFile(fresh)));
+  expect(names(dir)).toEqual(names(fresh));
+}
+
 describe("a build", () => {
   test("whose program alone is killed takes its children along, and frees the directory", async () => {
     const dir = join(root, "alone");
@@ -253,21 +270,8 @@ describe("a build", () => {
       return text;
     };
     writeFileSync(feed, rows(0, 3000, 1));
-    const command = (to: string): string[] => [
-      "build",
-      to,
-      "--source",
-      `changes:${feed}`,
-      "--ddoc",
-      design,
-      "--json",
-      "--chunk-bytes",
-      "20000",
-      "--min-docs",
-      "100",
-      "--progress-interval",
-      "0",
-    ];
+    const command = (to: string): string[] =>
+      changesBuild(to, feed, "--chunk-bytes", "20000", "--min-docs", "100");
     expect(await viewmill(command(dir))).toMatchObject({ exit: 0 });
     writeFileSync(feed, rows(0, 3000, 1) + rows(0, 3000, 2));
     for (const share of [0.2, 0.6]) {
@@ -278,10 +282,7 @@ describe("a build", () => {
     const last = await viewmill(command(dir));
     expect(last.exit).toBe(0);
     expect(buildDone(last).mapped).toBeLessThan(3000);
-    const fresh = join(root, "update-fresh");
-    expect(await viewmill(command(fresh))).toMatchObject({ exit: 0 });
-    expect(await treeContent(indexFile(dir))).toEqual(await treeContent(indexFile(fresh)));
-    expect(names(dir)).toEqual(names(fresh));
+    await expectAsFresh(dir, join(root, "update-fresh"), command);
   });
 
   test("killed in a change of everything, which is merged: the next one maps what is left, and merges", async () => {
@@ -296,19 +297,7 @@ describe("a build", () => {
         );
       return lines.join("");
     };
-    const command = (to: string): string[] => [
-      "build",
-      to,
-      "--source",
-      `changes:${feed}`,
-      "--ddoc",
-      design,
-      "--json",
-      "--chunk-bytes",
-      "200000",
-      "--progress-interval",
-      "0",
-    ];
+    const command = (to: string): string[] => changesBuild(to, feed, "--chunk-bytes", "200000");
     writeFileSync(feed, rows(1));
     expect(await viewmill(command(dir))).toMatchObject({ exit: 0 });
     writeFileSync(feed, rows(1) + rows(2));
@@ -324,10 +313,7 @@ describe("a build", () => {
     const last = await viewmill(command(dir));
     expect(last.exit).toBe(0);
     expect(buildDone(last).mapped).toBeLessThan(DOCUMENTS * 0.15);
-    const fresh = join(root, "large-change-fresh");
-    expect(await viewmill(command(fresh))).toMatchObject({ exit: 0 });
-    expect(await treeContent(indexFile(dir))).toEqual(await treeContent(indexFile(fresh)));
-    expect(names(dir)).toEqual(names(fresh));
+    await expectAsFresh(dir, join(root, "large-change-fresh"), command);
   });
 });
 

@@ -13,7 +13,7 @@ import { Store } from "../../../btree/index.js";
 import { ViewIndex, type ViewIndexOptions } from "../../../indexer/index.js";
 import { groupReducers, IDS_TREE } from "../../../indexer/views/group-reducers.js";
 import { answerText, indexFile, treeContent } from "../../helpers/index-content.js";
-import { addLaterCollation, LATER, NEWLY_IGNORED } from "../../helpers/later-collation.js";
+import { downgrade, LATER, NEWLY_IGNORED, upgrade } from "../../helpers/later-collation.js";
 import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
 
 removeTempDirs();
@@ -30,15 +30,6 @@ const DESIGN = {
     },
   },
 };
-let takeBack: (() => void) | undefined;
-
-function upgrade(): void {
-  takeBack ??= addLaterCollation();
-}
-function downgrade(): void {
-  takeBack?.();
-  takeBack = undefined;
-}
 afterEach(downgrade);
 
 function open(root: string, dir: string, more: Partial<ViewIndexOptions> = {}): Promise<ViewIndex> {

@@ -17,10 +17,12 @@ import {
 import { parseQueryObject, resolveViewQuery } from "../../../indexer/query/index.js";
 import { answerText, indexFile, names, treeContent } from "../../helpers/index-content.js";
 import {
-  addLaterCollation,
+  downgrade,
+  isUpgraded,
   LATER,
   NEWLY_IGNORED,
   NEWLY_KNOWN,
+  upgrade,
 } from "../../helpers/later-collation.js";
 import { removeTempDirs, tempDir } from "../../helpers/temp-dir.js";
 
@@ -33,16 +35,6 @@ const runtimes = {
   earlier: new MappingRuntime({ ...LIMITS, mapIn: "threads" }),
   later: new MappingRuntime({ ...LIMITS, mapIn: "threads" }),
 };
-let takeBack: (() => void) | undefined;
-
-/** From now on this is the later release. */
-function upgrade(): void {
-  takeBack ??= addLaterCollation();
-}
-function downgrade(): void {
-  takeBack?.();
-  takeBack = undefined;
-}
 beforeAll(upgrade);
 afterEach(downgrade);
 afterAll(async () => {
@@ -94,7 +86,7 @@ async function open(
     dir,
     ...(source === undefined ? {} : { source }),
     designDocuments: [DESIGN],
-    runtime: takeBack ? runtimes.later : runtimes.earlier,
+    runtime: isUpgraded() ? runtimes.later : runtimes.earlier,
     minDocuments: 3,
     ...more,
   });
