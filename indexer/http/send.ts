@@ -106,11 +106,32 @@ export function sendWhole(
   if (text.length >= GZIP_CHARACTERS_MIN && acceptsGzip(request)) return false;
   const json = acceptsJson(request);
   const headers = headersOf(context, json, tagOf(etag, json, false));
-  headers.push("Content-Length", String(Buffer.byteLength(text)));
+  const bytes = Buffer.byteLength(text);
+  headers.push("Content-Length", String(bytes));
   context.metrics.bytes += text.length;
-  response.writeHead(200, headers).end(request.method === "HEAD" ? undefined : text);
+  response.writeHead(200, headers);
+  if (request.method === "HEAD") response.end();
+  else endWith(response, text, bytes === text.length ? "latin1" : "utf8");
   dropWhenStalled(context, response);
   return true;
+}
+
+/**
+ * Ends a response with all of its body. `end(text)` alone would hand the system a list of two pieces, the second of them empty, which costs
+ * several microseconds more than one piece does.
+ */
+function endWith(response: ServerResponse, text: string, encoding: "latin1" | "utf8"): void {
+  const { socket } = response;
+  // Of requests that were sent ahead, only the first has the socket.
+  if (socket === null) {
+    response.end(text, encoding);
+    return;
+  }
+  // So that the head goes with the body.
+  socket.cork();
+  response.write(text, encoding);
+  socket.uncork();
+  response.end();
 }
 
 /** @throws ClientGone never: a client that is gone is no error. Others only before anything was sent. */
