@@ -53,6 +53,10 @@ interface Exports {
     one: number,
     firstKey: number,
   ): void;
+  setRootOrder(table: number, quote: number, backslash: number, upper: number): void;
+  setTrees(trees: number, count: number, bytes: number, entries: number): void;
+  encodeReplies(p: number, n: number, documents: number, ids: number, ordinal: number): number;
+  repliesEnd(): number;
   mergeLeaf(): number;
   mergedEnd(): number;
   mergedCount(): number;

@@ -137,6 +137,26 @@ export class EntryBatch {
     this.#length = i + 1;
   }
 
+  /**
+   * Puts bytes behind those in use, and registers entries of them.
+   *
+   * @param spans - four numbers an entry, as `push` takes them: positions in `bytes` of this batch.
+   * @param ordinals - one an entry.
+   */
+  append(bytes: Uint8Array, spans: Uint32Array, ordinals: Float64Array): void {
+    this.ensure(bytes.length);
+    this.bytes.set(bytes, this.used);
+    this.used += bytes.length;
+    const start = this.#length;
+    const end = start + ordinals.length;
+    while (end > this.#ordinals.length) this.#grow();
+    this.#spans.set(spans, start * 4);
+    this.#ordinals.set(ordinals, start);
+    this.#flags.fill(0, start, end);
+    for (let i = start; i < end; i++) this.#order[i] = i;
+    this.#length = end;
+  }
+
   /** Forgets all entries and keeps the memory, up to 32 MiB of it. */
   clear(): void {
     this.#length = 0;

@@ -4,4 +4,4 @@ export { decodeKey } from "./decode.js";
 export { encodeKeyText, KeyEncoder } from "./encoder.js";
 export { groupPrefix, keyEnd } from "./structure.js";
 export { HIGHEST, LOWEST, type CollationKind } from "./tags.js";
-export { isCollationKnown, newestCollation } from "./versions.js";
+export { collation, isCollationKnown, newestCollation } from "./versions.js";

@@ -15,6 +15,7 @@ import type { KnownDocuments } from "./known-filter.js";
 import { copy, writeWord } from "./put-bytes.js";
 import { errorReply, lineEnd, utf8 } from "./reply-text.js";
 import type {
+  DocumentColumns,
   DocumentFailure,
   EntrySet,
   GroupConfig,
@@ -29,6 +30,8 @@ const COMMA = 0x2c;
 const QUOTE = 0x22;
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
+
+export const NO_FAILURES: readonly ViewFailure[] = [];
 
 /** Past this many rows a document's keys are told apart by a set, not by comparing all pairs. */
 const PAIRWISE_ROWS_MAX = 16;
@@ -49,7 +52,42 @@ export interface DocumentRef {
   before: Uint8Array | undefined;
 }
 
+export function emptyRef(): DocumentRef {
+  return {
+    ids: new Uint8Array(0),
+    idStart: 0,
+    idEnd: 0,
+    versionLow: 0,
+    versionHigh: 0,
+    ordinal: 0,
+    before: undefined,
+  };
+}
+
+/** Makes `ref` the i-th document. */
+export function refTo(
+  ref: DocumentRef,
+  documents: DocumentColumns,
+  i: number,
+  ordinalBase: number,
+): void {
+  ref.ids = documents.ids;
+  ref.idStart = documents.idStart[i] as number;
+  ref.idEnd = documents.idEnd[i] as number;
+  ref.versionLow = documents.hashLow[i] as number;
+  ref.versionHigh = documents.hashHigh[i] as number;
+  ref.ordinal = ordinalBase + i;
+}
+
 class MalformedReply extends Error {}
+
+function isMalformed(error: unknown): boolean {
+  return (
+    error instanceof MalformedReply ||
+    error instanceof SyntaxError ||
+    (error as { code?: unknown }).code === "JSON_MALFORMED"
+  );
+}
 
 /** Collects one mapped range for one group. Reused from range to range: `finish` clears it. */
 export class ChunkEncoder {
@@ -97,6 +135,21 @@ export class ChunkEncoder {
    */
   compareWith(known: KnownDocuments, rows: boolean): void {
     this.#comparison = new BaseComparison(known, this.#ids, this.#views, rows);
+  }
+
+  /** Whether documents are compared with what the index holds: then each takes `addMapped`. */
+  get compares(): boolean {
+    return this.#comparison !== undefined;
+  }
+
+  /** Where entries are gathered; whoever puts some there himself says so by `count`. */
+  get batches(): { readonly ids: EntryBatch; readonly views: readonly EntryBatch[] } {
+    return { ids: this.#ids, views: this.#views };
+  }
+
+  count(mapped: number, rows: number): void {
+    this.#mapped += mapped;
+    this.#rows += rows;
   }
 
   addDeleted(doc: DocumentRef): void {
@@ -172,7 +225,7 @@ export class ChunkEncoder {
     try {
       end = this.#scanReply(doc, src, start);
     } catch (error) {
-      if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
+      if (!isMalformed(error)) throw error;
       // Blanks or long escapes of a foreign server: rewrite once and scan again.
       this.#rewind();
       end = lineEnd(src, start);
@@ -225,7 +278,7 @@ export class ChunkEncoder {
         deleted: this.#deleted,
         failed: this.#failed,
         rows: this.#rows,
-        documentFailures: this.#documentFailures,
+        documentFailures: this.#documentFailures.sort((a, b) => a.ordinal - b.ordinal),
         ordinalBase,
         base: this.#comparison?.base,
         logs: this.#logs,
@@ -267,7 +320,7 @@ export class ChunkEncoder {
       this.#scanReply(doc, bytes, 0);
       return undefined;
     } catch (error) {
-      if (!(error instanceof MalformedReply) && !(error instanceof SyntaxError)) throw error;
+      if (!isMalformed(error)) throw error;
       return `the view server's reply is not a list of rows for each of ${this.#config.maps.length} map functions: ${text.slice(0, 120)}`;
     }
   }

@@ -3,9 +3,10 @@
 
 import type { LogLine, Session } from "../../viewserver/index.js";
 import type { Slices } from "../sources/index.js";
-import type { ChunkEncoder, DocumentRef } from "./chunk-encoder.js";
+import { emptyRef, NO_FAILURES, refTo, type ChunkEncoder } from "./chunk-encoder.js";
 import { DocumentText } from "./document-text.js";
 import type { KnownDocuments } from "./known-filter.js";
+import { ReplyEncoder } from "./reply-encoder.js";
 import {
   BATCH_DOCUMENTS_MAX,
   DELETED,
@@ -14,6 +15,7 @@ import {
   SKIP,
   type CarefulNews,
   type DocumentFailure,
+  type GroupJob,
   type MapTask,
   type SettledDocuments,
   type ViewFailure,
@@ -21,8 +23,6 @@ import {
 
 /** The beat while functions are compiled: what they do then is no document's fault. */
 export const COMPILING = -1;
-
-export const NO_FAILURES: readonly ViewFailure[] = [];
 
 /** Documents whose replies are joined before they are scanned: enough to make the per-call costs vanish. */
 const BLOCK_DOCUMENTS = 512;
@@ -40,6 +40,7 @@ const BATCH_MS_MAX = 5;
 export class ChunkMapping {
   readonly #task: MapTask;
   readonly #encoder: ChunkEncoder;
+  readonly #replyEncoder: ReplyEncoder;
   readonly #session: Session;
   readonly #slices: Slices;
   readonly #text: DocumentText;
@@ -72,6 +73,7 @@ export class ChunkMapping {
   ) {
     this.#task = task;
     this.#encoder = encoder;
+    this.#replyEncoder = new ReplyEncoder(encoder, (task.groups[group] as GroupJob).config);
     this.#session = session;
     this.#slices = slices;
     this.#known = known;
@@ -97,15 +99,8 @@ export class ChunkMapping {
   }
 
   #refAt(i: number): void {
-    const ref = this.#ref;
-    const slices = this.#slices;
-    ref.ids = slices.ids;
-    ref.idStart = slices.idStart[i] as number;
-    ref.idEnd = slices.idEnd[i] as number;
-    ref.versionLow = slices.hashLow[i] as number;
-    ref.versionHigh = slices.hashHigh[i] as number;
-    ref.ordinal = this.#task.ordinalBase + i;
-    ref.before = this.#known?.entries[i];
+    refTo(this.#ref, this.#slices, i, this.#task.ordinalBase);
+    this.#ref.before = this.#known?.entries[i];
   }
 
   #blockEnd(start: number): number {
@@ -225,14 +220,21 @@ export class ChunkMapping {
 
   #encodeBlock(): void {
     if (this.#replies.length === 0) return;
-    const joined = Buffer.from(this.#replies.join("\n"));
-    const ref = this.#ref;
-    let start = 0;
-    for (const i of this.#positions) {
-      this.#refAt(i);
-      const logs = this.#logs.size === 0 ? undefined : this.#logs.get(i);
-      const failures = logs === undefined ? NO_FAILURES : this.#takeLogs(logs);
-      start = this.#encoder.addMapped(ref, joined, start, failures) + 1;
+    const positions = this.#positions;
+    const joined = this.#replyEncoder.load(this.#replies.join("\n"));
+    if (this.#logs.size === 0 && !this.#encoder.compares) {
+      const { ordinalBase } = this.#task;
+      const to = positions.length;
+      const replied = { documents: this.#slices, positions, from: 0, to, ordinalBase };
+      this.#replyEncoder.add(joined, 0, replied);
+    } else {
+      let start = 0;
+      for (const i of positions) {
+        this.#refAt(i);
+        const logs = this.#logs.get(i);
+        const failures = logs === undefined ? NO_FAILURES : this.#takeLogs(logs);
+        start = this.#encoder.addMapped(this.#ref, joined, start, failures) + 1;
+      }
     }
     this.#replies.length = 0;
     this.#positions.length = 0;
@@ -254,18 +256,6 @@ export class ChunkMapping {
     }
     return failures;
   }
-}
-
-export function emptyRef(): DocumentRef {
-  return {
-    ids: new Uint8Array(0),
-    idStart: 0,
-    idEnd: 0,
-    versionLow: 0,
-    versionHigh: 0,
-    ordinal: 0,
-    before: undefined,
-  };
 }
 
 function isViewServerError(error: unknown): boolean {

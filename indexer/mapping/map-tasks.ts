@@ -4,15 +4,16 @@
 import { appendSegment, EntryBatch, RunFile } from "../../btree/index.js";
 import { mapDocLines } from "../../protocol/index.js";
 import { visibleMembers } from "../../viewserver/index.js";
-import { IndexerError } from "../errors.js";
+import { type IndexerError } from "../errors.js";
 import { SLICE_DELETED, SLICE_DESIGN, type Slices } from "../sources/index.js";
 import { refusedId } from "../views/partitions.js";
 import { writeVarint } from "../views/row-value.js";
-import { ChunkEncoder } from "./chunk-encoder.js";
-import { ChunkMapping, COMPILING, emptyRef, NO_FAILURES } from "./chunk-mapping.js";
+import { ChunkEncoder, emptyRef, NO_FAILURES, refTo } from "./chunk-encoder.js";
+import { ChunkMapping, COMPILING } from "./chunk-mapping.js";
 import { knownDocuments, type KnownDocuments } from "./known-filter.js";
 import { LineReader } from "./line-input.js";
 import { projectedLines } from "./projected-lines.js";
+import { ReplyEncoder } from "./reply-encoder.js";
 import { mapSession } from "./session-cache.js";
 import {
   DELETED,
@@ -148,34 +149,33 @@ export async function runPrepareTask(task: PrepareTask): Promise<PreparedLines> 
   const starts = new Uint32Array(count);
   const ends = new Uint32Array(count);
   let n = 0;
-  const idStarts = new Uint32Array(count + 1);
+  const idStart = new Uint32Array(count);
+  const idEnd = new Uint32Array(count);
   let idBytes = 0;
   for (let i = 0; i < count; i++) {
-    idStarts[i] = idBytes;
+    idStart[i] = idBytes;
     idBytes += (slices.idEnd[i] as number) - (slices.idStart[i] as number);
+    idEnd[i] = idBytes;
     if (verdicts[i] !== MAP) continue;
     starts[n] = slices.docStart[i] as number;
     ends[n] = slices.docEnd[i] as number;
     mapped[n++] = i;
   }
-  idStarts[count] = idBytes;
   const ids = new Uint8Array(idBytes);
-  const versions = new Uint8Array(count * 8);
-  const view = new DataView(versions.buffer);
   for (let i = 0, to = 0; i < count; i++) {
     const end = slices.idEnd[i] as number;
     // Byte by byte: for so few, a call costs more.
     for (let at = slices.idStart[i] as number; at < end; at++) ids[to++] = slices.ids[at] as number;
-    view.setUint32(i * 8, slices.hashLow[i] as number, true);
-    view.setUint32(i * 8 + 4, slices.hashHigh[i] as number, true);
   }
   const lineEnds = new Uint32Array(n);
   return {
     documents: count,
     designs: designsOf(slices),
     ids,
-    idStarts,
-    versions,
+    idStart,
+    idEnd,
+    hashLow: slices.hashLow.slice(0, count),
+    hashHigh: slices.hashHigh.slice(0, count),
     verdicts,
     mapped: mapped.slice(0, n),
     lines:
@@ -204,36 +204,35 @@ export function runEncodeTask(task: EncodeTask): GroupSegments {
   const viewFailures = new Map<number, ViewFailure[]>();
   for (const { index, failure } of task.viewFailures)
     viewFailures.set(index, [...(viewFailures.get(index) ?? []), failure]);
-  const versions = new DataView(prepared.versions.buffer, prepared.versions.byteOffset);
-  const bytes = Buffer.from(replies.buffer, replies.byteOffset, replies.byteLength);
   const ref = emptyRef();
-  let start = 0;
   for (let i = 0; i < prepared.documents; i++) {
     const verdict = prepared.verdicts[i];
-    if (verdict === SKIP) continue;
-    ref.ids = prepared.ids;
-    ref.idStart = prepared.idStarts[i] as number;
-    ref.idEnd = prepared.idStarts[i + 1] as number;
-    ref.versionLow = versions.getUint32(i * 8, true);
-    ref.versionHigh = versions.getUint32(i * 8 + 4, true);
-    ref.ordinal = ordinalBase + i;
+    if (verdict === SKIP || verdict === MAP) continue;
+    refTo(ref, prepared, i, ordinalBase);
     if (verdict === DELETED) encoder.addDeleted(ref);
     else if (verdict === UNCHANGED) encoder.addUnchanged(ref);
-    else if (verdict === REFUSED) encoder.addRefused(ref);
-    else {
-      const failure = failures.get(i);
-      if (failure) {
-        encoder.addFailure(ref, failure);
-        continue;
-      }
-      if (start >= bytes.length)
-        throw new IndexerError(
-          "INDEXER_SERVER_PROTOCOL",
-          "the view server gave fewer replies than commands",
-        );
-      start = encoder.addMapped(ref, bytes, start, viewFailures.get(i) ?? NO_FAILURES) + 1;
-    }
+    else encoder.addRefused(ref);
   }
+  const bytes = Buffer.from(replies.buffer, replies.byteOffset, replies.byteLength);
+  const replyEncoder = new ReplyEncoder(encoder, task.group.config);
+  const { mapped: positions } = prepared;
+  let start = 0;
+  const addPlain = (from: number, to: number): void => {
+    const replied = { documents: prepared, positions, from, to, ordinalBase };
+    start = replyEncoder.add(bytes, start, replied);
+  };
+  let plain = 0;
+  for (const [k, i] of positions.entries()) {
+    const failure = failures.get(i);
+    const thrown = viewFailures.get(i);
+    if (failure === undefined && thrown === undefined) continue;
+    addPlain(plain, k);
+    plain = k + 1;
+    refTo(ref, prepared, i, ordinalBase);
+    if (failure) encoder.addFailure(ref, failure);
+    else start = encoder.addMapped(ref, bytes, start, thrown ?? NO_FAILURES) + 1;
+  }
+  addPlain(plain, positions.length);
   return encoder.finish(task.group.output, ordinalBase);
 }
 

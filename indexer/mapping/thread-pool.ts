@@ -265,8 +265,8 @@ function transferables(task: ThreadTask): (ArrayBuffer | MessagePort)[] {
   };
   if (task.kind === "encode") {
     add(task.replies);
-    const p = task.prepared;
-    for (const view of [p.ids, p.idStarts, p.versions, p.verdicts, p.mapped]) add(view);
+    const { ids, idStart, idEnd, hashLow, hashHigh, verdicts, mapped } = task.prepared;
+    for (const view of [ids, idStart, idEnd, hashLow, hashHigh, verdicts, mapped]) add(view);
   }
   if (task.kind === "merge" && task.reducePort) list.push(task.reducePort);
   if (task.kind === "map" && task.careful) list.push(task.careful.port);

@@ -295,16 +295,22 @@ export interface MapResult {
   readonly designs: number;
 }
 
+/** What entries say of documents, by position in the chunk. */
+export interface DocumentColumns {
+  /** Where ids lie, as UTF-8, and where each begins and ends. */
+  readonly ids: Uint8Array;
+  readonly idStart: Uint32Array;
+  readonly idEnd: Uint32Array;
+  /** The version's two halves. */
+  readonly hashLow: Uint32Array;
+  readonly hashHigh: Uint32Array;
+}
+
 /** A chunk made ready for a view server elsewhere. Arrays are by document position in the chunk. */
-export interface PreparedLines {
+export interface PreparedLines extends DocumentColumns {
   readonly documents: number;
   /** Of these, design documents. */
   readonly designs: number;
-  /** Ids as UTF-8, one after the other, and where each starts (one more than documents). */
-  readonly ids: Uint8Array;
-  readonly idStarts: Uint32Array;
-  /** 8 bytes a document. */
-  readonly versions: Uint8Array;
   /** One byte a document: MAP, DELETED, UNCHANGED, SKIP or REFUSED. */
   readonly verdicts: Uint8Array;
   /** Positions of the documents to be mapped, in order. */

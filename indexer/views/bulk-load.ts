@@ -126,7 +126,11 @@ class BulkMerge {
       () =>
         build(ERRORS_TREE, "errors", [...this.#progress.segments(1), ...(cancels[views] ?? [])]),
     ];
-    for (let tree = 0; tree < views; tree++) {
+    // The largest first: what is left at the end keeps all threads busy.
+    const order = Array.from({ length: views }, (_, tree) => tree).sort(
+      (a, b) => this.#bytesOf(b + 2) - this.#bytesOf(a + 2),
+    );
+    for (const tree of order) {
       jobs.push(() =>
         build(viewTreeName(tree), tree, [
           ...this.#progress.segments(tree + 2),
@@ -138,6 +142,10 @@ class BulkMerge {
     if (this.#extentBytes === 0) for (const job of jobs) await job();
     else await allEnded(jobs.map((job) => job()));
     return roots;
+  }
+
+  #bytesOf(part: number): number {
+    return this.#progress.segments(part).reduce((sum, { length }) => sum + length, 0);
   }
 
   async close(): Promise<void> {

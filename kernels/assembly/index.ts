@@ -1,7 +1,8 @@
-// What the module exports. ../kernels.ts has its types.
+// What the module exports. ../kernel.ts has its types.
 
 import { REVISION } from "../revision";
 
+export { setRootOrder } from "./keys";
 export {
   mergedCount,
   mergedEnd,
@@ -16,6 +17,7 @@ export {
   setLeaves,
 } from "./merge";
 export { project, setProjection, wroteHigh } from "./project";
+export { encodeReplies, repliesEnd, setTrees } from "./replies";
 export {
   encodedBlockBytesMax,
   encodedBlocks,

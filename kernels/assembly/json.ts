@@ -156,3 +156,89 @@ function pastObject(p: usize, depth: i32): usize {
     p = pastBlanks(p);
   }
 }
+
+/** Names of the objects that are open, two addresses each, and how many. */
+const names = memory.data(64 * 8, 16);
+const NAMES_MAX: u32 = 64;
+let nameCount: u32 = 0;
+
+/**
+ * The place after the value that begins at `p` when it is canonical (indexer/json/scan.ts) and ASCII without escapes; 0 when that cannot be said.
+ */
+export function pastCanonical(p: usize): usize {
+  nameCount = 0;
+  return pastCanonicalValue(p, 0);
+}
+
+function pastCanonicalValue(p: usize, depth: i32): usize {
+  const first = at(p);
+  if (first == QUOTE) return pastAscii(p + 1);
+  if (first == OPEN_BRACE) return depth < DEPTH_MAX ? pastCanonicalObject(p + 1, depth + 1) : 0;
+  if (first == OPEN_BRACKET) return depth < DEPTH_MAX ? pastCanonicalArray(p + 1, depth + 1) : 0;
+  return pastValue(p, depth);
+}
+
+/** Behind the string's closing quote; `p` is behind the opening one. */
+function pastAscii(p: usize): usize {
+  while (true) {
+    const bytes = v128.load(p);
+    // Signed: bytes from 0x80 on are below all others.
+    const special = v128.or(
+      v128.or(i8x16.eq(bytes, i8x16.splat(0x22)), i8x16.eq(bytes, i8x16.splat(0x5c))),
+      i8x16.lt_s(bytes, i8x16.splat(0x20)),
+    );
+    const mask = i8x16.bitmask(special);
+    if (mask != 0) {
+      p += ctz(mask);
+      return at(p) == QUOTE ? p + 1 : 0;
+    }
+    p += 16;
+  }
+}
+
+function pastCanonicalArray(p: usize, depth: i32): usize {
+  if (at(p) == CLOSE_BRACKET) return p + 1;
+  while (true) {
+    p = pastCanonicalValue(p, depth);
+    if (p == 0) return 0;
+    const next = at(p++);
+    if (next == CLOSE_BRACKET) return p;
+    if (next != COMMA) return 0;
+  }
+}
+
+function pastCanonicalObject(p: usize, depth: i32): usize {
+  if (at(p) == CLOSE_BRACE) return p + 1;
+  const outer = nameCount;
+  while (true) {
+    if (at(p) != QUOTE) return 0;
+    const name = p + 1;
+    p = pastAscii(name);
+    if (p == 0 || at(p) != COLON || !addName(outer, name, p - 1)) return 0;
+    p = pastCanonicalValue(p + 1, depth);
+    if (p == 0) return 0;
+    const next = at(p++);
+    if (next == CLOSE_BRACE) {
+      nameCount = outer;
+      return p;
+    }
+    if (next != COMMA) return 0;
+  }
+}
+
+/** False when the object whose names begin at `outer` has this one, or there are too many. */
+function addName(outer: u32, start: usize, end: usize): bool {
+  if (nameCount == NAMES_MAX) return false;
+  for (let i = outer; i < nameCount; i++) {
+    const other = <usize>load<u32>(names + ((<usize>i) << 3));
+    const otherEnd = <usize>load<u32>(names + ((<usize>i) << 3), 4);
+    if (otherEnd - other != end - start) continue;
+    let k: usize = 0;
+    while (start + k < end && load<u8>(start + k) == load<u8>(other + k)) k++;
+    if (start + k == end) return false;
+  }
+  store<u32>(names + ((<usize>nameCount) << 3), <u32>start);
+  store<u32>(names + ((<usize>nameCount) << 3), <u32>end, 4);
+  nameCount++;
+  return true;
+}
