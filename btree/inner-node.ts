@@ -51,7 +51,7 @@ export class InnerNode {
   ) {}
 
   get memoryBytes(): number {
-    return this.bytes.byteLength + this.keys.table.byteLength + this.numbers.byteLength;
+    return this.bytes.byteLength + this.keys.memoryBytes + this.numbers.byteLength;
   }
 
   /** Index of the child that holds `key` if any does. */

@@ -17,7 +17,38 @@ export function newTable(count: number, bytesEnd: number): Uint16Array | Uint32A
 /** How many bytes the key last searched for shares with the entry before the place where the search stopped. */
 let stoppedAfter = 0;
 
+/** Fewer keys are searched from the first one on. */
+const HEADS_KEYS_MIN = 16;
+/** The search at which heads are made: a leaf that a batch passes by, or a scan, is searched less often. */
+const HEADS_AT_SEARCH = 4;
+
+/** What a search halves before it compares keys. The first key, which is an inner node's empty bound, is left out. */
+interface Heads {
+  /** What all keys but the first begin with. */
+  readonly prefix: Bytes;
+  /** The four bytes that follow in each, at its index. */
+  readonly heads: Uint32Array;
+}
+
+/** Bytes [at, at + 4) as a number that compares as they do; what lies beyond the end counts as 0. */
+function headOf(key: Bytes, at: number, end: number): number {
+  if (at + 4 <= end)
+    return (
+      (((key[at] as number) << 24) |
+        ((key[at + 1] as number) << 16) |
+        ((key[at + 2] as number) << 8) |
+        (key[at + 3] as number)) >>>
+      0
+    );
+  let head = 0;
+  for (let i = at; i < at + 4; i++) head = head * 256 + (i < end ? (key[i] as number) : 0);
+  return head;
+}
+
 export class KeyTable {
+  #searches = 0;
+  #heads: Heads | undefined;
+
   constructor(
     readonly bytes: Bytes,
     readonly table: Uint16Array | Uint32Array,
@@ -28,11 +59,50 @@ export class KeyTable {
 
   /**
    * Index of the entry with this key, or ~(index of the first entry with a greater one).
-   * One pass in order of the table: while an entry shares more with its predecessor than the sought key does it is smaller too,
+   * One pass in order of the table, from where heads have led if there are any: while an entry shares more with its predecessor than the sought key does it is smaller too,
    * and where it shares less it is greater; only where it shares exactly as much are bytes compared.
    */
   search(key: Bytes): number {
-    return this.#search(key, 0, 0);
+    const known = this.#heads;
+    if (known === undefined) {
+      if (++this.#searches === HEADS_AT_SEARCH && this.count >= HEADS_KEYS_MIN)
+        this.#heads = this.#makeHeads();
+      return this.#search(key, 0, 0);
+    }
+    const { prefix, heads } = known;
+    const { length } = prefix;
+    for (let i = 0; i < length; i++) if (prefix[i] !== key[i]) return this.#search(key, 0, 0);
+    const head = headOf(key, length, key.length);
+    let low = 1;
+    let high = this.count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((heads[middle] as number) < head) low = middle + 1;
+      else high = middle;
+    }
+    if (low === 1) return this.#search(key, 0, 0);
+    // The key before differs in its head, which tells how much both share; a 0 may stand for a byte that is not there.
+    const equal = Math.clz32((heads[low - 1] as number) ^ head) >>> 3;
+    return this.#search(key, low, Math.min(length + equal, key.length, this.keyLength(low - 1)));
+  }
+
+  /** Of the table and the heads, made or not. */
+  get memoryBytes(): number {
+    return this.table.byteLength + (this.count < HEADS_KEYS_MIN ? 0 : 4 * this.count);
+  }
+
+  #makeHeads(): Heads {
+    const { count } = this;
+    const first = this.key(1);
+    let common = first.length;
+    for (let i = 2; i < count; i++) common = Math.min(common, this.shared(i));
+    const heads = new Uint32Array(count);
+    let key = first;
+    for (let i = 1; i < count; i++) {
+      if (i > 1) key = this.keyAfter(i, key);
+      heads[i] = headOf(key, common, key.length);
+    }
+    return { prefix: first.slice(0, common), heads };
   }
 
   /**

@@ -39,7 +39,7 @@ export class LeafNode {
   ) {}
 
   get memoryBytes(): number {
-    return this.bytes.byteLength + this.keys.table.byteLength + (this.pointers?.byteLength ?? 0);
+    return this.bytes.byteLength + this.keys.memoryBytes + (this.pointers?.byteLength ?? 0);
   }
 
   valueStart(i: number): number {
