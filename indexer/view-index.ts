@@ -8,7 +8,7 @@ import { NodeCache, type CacheStats } from "../btree/index.js";
 import { IndexerError } from "./errors.js";
 import { resolveOptions, type ResolvedOptions, type ViewIndexOptions } from "./options.js";
 import type { ResolvedQuery, ViewAnswer } from "./query/index.js";
-import { DocumentCache, type DocumentRequest, type Source } from "./sources/index.js";
+import { DocumentCache, fileBytes, type DocumentRequest, type Source } from "./sources/index.js";
 import { DesignsInUse } from "./view-index-designs.js";
 import { Freshness } from "./view-index-freshness.js";
 import { IndexQueries } from "./view-index-queries.js";
@@ -181,6 +181,13 @@ export class ViewIndex {
     const index = new ViewIndex(options, lock, known ?? EMPTY_MANIFEST);
     index.#made = made;
     try {
+      // Checking functions takes one thread: a large first build will want them all, and they may as well start together.
+      if (
+        !known &&
+        typeof options.source === "string" &&
+        fileBytes(options.source) > options.bulkBytes
+      )
+        index.#runtime.threads.start();
       await index.#start();
     } catch (error) {
       await index.close();

@@ -148,6 +148,12 @@ export class ThreadPool {
     return this.#watched((heartbeat, slot) => ({ ...task, heartbeat, slot }), signal);
   }
 
+  /** Starts all threads at once; else each starts with the first task that finds the others busy. They end when idle, as always. */
+  start(): void {
+    for (let i = this.#pool.threads.length; i < this.threads; i++)
+      this.check({ kind: "check", sources: [] }).catch(() => undefined);
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -17,5 +17,5 @@ export { FileStamp } from "./stamp.js";
 export { StdinSource, type StdinSourceOptions } from "./stdin-source.js";
 export { MemorySource, type MemoryDocument } from "./memory-source.js";
 export { CouchSource, type CouchSourceOptions } from "./couch-source.js";
-export { openSource, type OpenSourceOptions } from "./open-source.js";
+export { fileBytes, openSource, type OpenSourceOptions } from "./open-source.js";
 export { openPouchSource, PouchSource, type PouchDatabase } from "./pouch-source.js";

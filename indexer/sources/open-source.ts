@@ -1,5 +1,6 @@
 // From what a person writes to a source: `file.ndjson`, `changes:file.ndjson`, `-`, `http://…/db`, `pouchdb:PATH`.
 
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { IndexerError } from "../errors.js";
@@ -58,6 +59,14 @@ export async function openSource(spec: string, options: OpenSourceOptions = {}):
     case "documents":
       return new NdjsonSource(resolve(cwd, spec), options);
   }
+}
+
+/** Bytes of the file that a source's name stands for; 0 when there is none, or it stands for something else. */
+export function fileBytes(spec: string): number {
+  const kind = kindOf(spec);
+  if (kind !== "documents" && kind !== "changes") return 0;
+  const path = kind === "changes" ? rest(spec) : spec;
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function kindOf(spec: string): "stdin" | "changes" | "pouchdb" | "couchdb" | "documents" {
