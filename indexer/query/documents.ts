@@ -17,8 +17,8 @@ export interface OpenRow {
 
 interface Wanted {
   readonly request: DocumentRequest;
-  /** A deleted revision counts as missing. */
-  readonly live: boolean;
+  /** The row's own document in a revision that its value names: a deleted one counts as missing. */
+  readonly ownRevision: boolean;
 }
 
 /** A revision as CouchDB reads one: generation, dash, hash. */
@@ -43,7 +43,7 @@ export class DocumentLoader {
   readonly #documents: NonNullable<ViewContext["documents"]>;
   readonly #stats: QueryStats | undefined;
   /** What the query asks of documents that are not linked. */
-  readonly #options: Omit<DocumentRequest, "id" | "rev">;
+  readonly #options: Omit<DocumentRequest, "id" | "rev"> | undefined;
 
   constructor(
     query: ResolvedQuery,
@@ -52,39 +52,50 @@ export class DocumentLoader {
   ) {
     this.#documents = documents;
     this.#stats = stats;
-    this.#options = {
-      ...(query.conflicts ? { conflicts: true } : {}),
-      ...(query.attachments ? { attachments: true } : {}),
-      ...(query.attEncodingInfo ? { attEncodingInfo: true } : {}),
-    };
+    if (query.conflicts || query.attachments || query.attEncodingInfo)
+      this.#options = {
+        ...(query.conflicts ? { conflicts: true } : {}),
+        ...(query.attachments ? { attachments: true } : {}),
+        ...(query.attEncodingInfo ? { attEncodingInfo: true } : {}),
+      };
   }
 
   /** The finished texts of the rows, in order. */
   async load(rows: readonly OpenRow[]): Promise<readonly string[]> {
     const requests: DocumentRequest[] = [];
-    const slots = new Map<string, number>();
-    const wanted = rows.map((row) => {
-      const want = this.#wanted(row);
-      if (!want) return undefined;
-      const { request } = want;
-      const name = JSON.stringify(request);
-      let slot = slots.get(name);
-      if (slot === undefined) {
-        slot = requests.push(request) - 1;
-        slots.set(name, slot);
-      }
-      return { slot, live: want.live };
-    });
+    const wanted = rows.map((row) => this.#wanted(row));
+    const slots = this.#slots(wanted, requests);
     const before = this.#stats?.enter("documents");
     if (this.#stats) this.#stats.documentsRead += requests.length;
     const texts = requests.length > 0 ? await this.#documents(requests) : [];
     this.#stats?.enter(before);
     return rows.map((row, i) => {
-      const want = wanted[i];
-      let document = want && texts[want.slot];
-      if (document !== undefined && want?.live === true && isDeleted(document))
+      const slot = slots[i];
+      let document = slot === undefined ? undefined : texts[slot];
+      // Of the winner a source tells nothing when it is deleted.
+      if (document !== undefined && wanted[i]?.ownRevision === true && isDeleted(document))
         document = undefined;
       return `${row.open}${row.value},"doc":${document ?? "null"}}`;
+    });
+  }
+
+  /** For each row the place of its request; equal ones are made once. */
+  #slots(
+    wanted: readonly (Wanted | undefined)[],
+    requests: DocumentRequest[],
+  ): (number | undefined)[] {
+    const winners = new Map<string, number>();
+    const others = new Map<string, number>();
+    return wanted.map((want) => {
+      if (!want) return undefined;
+      const { request } = want;
+      // Mostly the id tells them apart.
+      const plain = this.#options === undefined && request.rev === undefined;
+      const slots = plain ? winners : others;
+      const name = plain ? request.id : JSON.stringify(request);
+      let slot = slots.get(name);
+      if (slot === undefined) slots.set(name, (slot = requests.push(request) - 1));
+      return slot;
     });
   }
 
@@ -92,18 +103,22 @@ export class DocumentLoader {
   #wanted(row: OpenRow): Wanted | undefined {
     const link = linkOf(row.value);
     const own = textOf(row.key, row.idStart, row.key.length);
-    if (!link) return { request: { id: own, ...this.#options }, live: true };
+    if (!link) return { request: this.#own(own), ownRevision: false };
     let rev: string | undefined;
     if (Object.hasOwn(link, "_rev")) {
       if (typeof link._rev !== "string" || !REVISION.test(link._rev)) return undefined;
       rev = link._rev;
     }
     if (!Object.hasOwn(link, "_id"))
-      return { request: { id: own, rev, ...this.#options }, live: true };
+      return { request: { ...this.#own(own), rev }, ownRevision: true };
     if (typeof link._id !== "string") return undefined;
     return {
       request: rev === undefined ? { id: link._id } : { id: link._id, rev },
-      live: rev === undefined,
+      ownRevision: false,
     };
+  }
+
+  #own(id: string): DocumentRequest {
+    return this.#options ? { id, ...this.#options } : { id };
   }
 }

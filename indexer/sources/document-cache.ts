@@ -43,23 +43,37 @@ export class DocumentCache {
       lru.clear();
       this.#stamp = stamp;
     }
-    const keys = requests.map((request) => keyOf(request, stamp));
-    const found = keys.map((key) => (key === undefined ? undefined : lru.get(key)));
-    const missing = requests.filter((_, i) => found[i] === undefined);
-    this.#hits += requests.length - missing.length;
-    this.#misses += missing.length;
-    if (missing.length === 0) return found;
-    const read = await source.documents(missing);
-    let next = 0;
-    for (const [i, known] of found.entries()) {
-      if (known !== undefined) continue;
-      const text = read[next++];
-      found[i] = text;
-      const key = keys[i];
-      // Read while the source moved on: which state it is of is not known.
-      if (key !== undefined && text !== undefined && source.stamp?.() === stamp) lru.set(key, text);
+    const found = new Array<string | undefined>(requests.length);
+    let missing: Missing[] | undefined;
+    for (let i = 0; i < requests.length; i++) {
+      const request = requests[i] as DocumentRequest;
+      const key = keyOf(request, stamp);
+      const known = key === undefined ? undefined : lru.get(key);
+      if (known === undefined) (missing ??= []).push({ request, key, place: i });
+      else found[i] = known;
     }
+    const misses = missing?.length ?? 0;
+    this.#hits += requests.length - misses;
+    this.#misses += misses;
+    if (missing) await this.#read(source, missing, stamp, lru, found);
     return found;
+  }
+
+  async #read(
+    source: Source,
+    missing: readonly Missing[],
+    stamp: string | undefined,
+    lru: LRUCache<string, string>,
+    found: (string | undefined)[],
+  ): Promise<void> {
+    const read = await source.documents(missing.map(({ request }) => request));
+    // Read while the source moved on: which state they are of is not known.
+    const kept = source.stamp?.() === stamp;
+    for (const [i, { key, place }] of missing.entries()) {
+      const text = read[i];
+      found[place] = text;
+      if (kept && key !== undefined && text !== undefined) lru.set(key, text);
+    }
   }
 
   stats(): CacheStats {
@@ -73,10 +87,27 @@ export class DocumentCache {
   }
 }
 
+/** What the cache does not have. */
+interface Missing {
+  readonly request: DocumentRequest;
+  readonly key: string | undefined;
+  readonly place: number;
+}
+
+const OPEN_ARRAY = 0x5b;
+
 /** Undefined for what must not be kept. What conflicts there are can change under any revision. */
 function keyOf(request: DocumentRequest, stamp: string | undefined): string | undefined {
   const { id, rev, conflicts, attachments, attEncodingInfo, deleted } = request;
   if (stamp === undefined && (rev === undefined || conflicts === true)) return undefined;
+  // Most ask for a document and no more: its id is as good as what tells all others apart, unless it looks like that.
+  const plain =
+    rev === undefined &&
+    conflicts !== true &&
+    attachments !== true &&
+    attEncodingInfo !== true &&
+    deleted !== true;
+  if (plain && id.charCodeAt(0) !== OPEN_ARRAY) return id;
   return JSON.stringify([
     id,
     rev,

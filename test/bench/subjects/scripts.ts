@@ -95,7 +95,7 @@ export const nodeCache = scripted(
 
 export const documentCache = scripted(
   "Experiment: document cache",
-  "Single documents by id through the index (`include_docs`), in microseconds: found in the document cache; read from the file with the page cache warm; with it dropped.",
+  "Documents by id through the index, in microseconds a document: found in the document cache, alone and as queries with `include_docs` ask for them, 100 at a time (their percentiles are of batches); read from the file with the page cache warm; with it dropped.",
   [1200, 100_000].map((bytes) => ({
     args: ({ docs }: Settings) => [
       "document-cache.js",

@@ -68,6 +68,22 @@ test("tells requests apart by what they ask for", async () => {
   expect(asked).toEqual(["a", "a"]);
 });
 
+test("takes no id for what tells another request apart", async () => {
+  const source = memory();
+  const rev = JSON.parse((await source.documents([{ id: "a" }]))[0] ?? "") as { _rev: string };
+  const asCached = JSON.stringify(["a", rev._rev, false, false, false, false]);
+  source.put({ _id: asCached, n: 3 });
+  const cache = new DocumentCache(2 ** 20);
+  const requests = [{ id: asCached }, { id: "a", rev: rev._rev }, { id: "a" }];
+
+  const first = await cache.documents(source, requests);
+  const second = await cache.documents(source, requests);
+
+  expect(first.map((text) => (JSON.parse(text ?? "") as { n: number }).n)).toEqual([3, 1, 1]);
+  expect(second).toEqual(first);
+  expect(cache.stats()).toMatchObject({ hits: 3, misses: 3 });
+});
+
 test("stays within its bytes", async () => {
   const source = new MemorySource();
   for (let i = 0; i < 100; i++) source.put({ _id: `d${i}`, text: "x".repeat(1000) });
