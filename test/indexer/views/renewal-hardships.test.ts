@@ -186,7 +186,7 @@ describe("renewing an index", () => {
   }, 120_000);
 
   test("takes memory that does not grow with its rows", async () => {
-    const text = "x".repeat(300);
+    const text = "x".repeat(3000);
     const peak = async (documents: number): Promise<number> => {
       const root = tempDir();
       writeFileSync(join(root, "log.ndjson"), "");
@@ -206,10 +206,11 @@ describe("renewing an index", () => {
       return Number(/mebibytes (\d+)/.exec(said)?.[1]);
     };
 
-    const small = await peak(40_000);
-    const large = await peak(200_000);
+    const small = await peak(10_000);
+    const large = await peak(50_000);
 
-    // The rows that the large one has more are 60 MiB in one view alone.
-    expect(large - small).toBeLessThan(40);
+    // The rows that the large one has more are 115 MiB in one view, and more than 300 where they are held in memory to be sorted. Caches, and what a
+    // loaded machine is late to collect, are 25 to 55.
+    expect(large - small).toBeLessThan(115);
   }, 120_000);
 });
