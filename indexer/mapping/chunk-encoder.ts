@@ -6,11 +6,19 @@ import { appendSegment, EntryBatch, RunFile } from "../../btree/index.js";
 import { KeyEncoder } from "../collation/index.js";
 import { canonicalJson, JsonScanner } from "../json/index.js";
 import { ERROR_NO_TREE, errorKey, type DocumentError } from "../views/error-entry.js";
-import { ID_DELETED, ID_ERRORS, ID_HEADER_BYTES, ID_UNCHANGED } from "../views/id-entry.js";
+import {
+  emittedKeys,
+  encodeIdEntry,
+  ID_DELETED,
+  ID_ERRORS,
+  ID_HEADER_BYTES,
+  ID_UNCHANGED,
+  type DroppedRow,
+} from "../views/id-entry.js";
 import { partitionEnd, refusedId } from "../views/partitions.js";
 import { ROW_KEY_TEXT, writeVarint } from "../views/row-value.js";
 import { BaseComparison } from "./base-comparison.js";
-import { combineRows } from "./combine-rows.js";
+import { combineRows, droppedOf, type RowKeys } from "./combine-rows.js";
 import type { KnownDocuments } from "./known-filter.js";
 import { copy, writeWord } from "./put-bytes.js";
 import { errorReply, lineEnd, utf8 } from "./reply-text.js";
@@ -246,7 +254,6 @@ export class ChunkEncoder {
 
   /** Hands over what was added, and clears: as it is, for `memory`; sorted and appended to the run file, for `run`. */
   finish(output: Output, ordinalBase: number): GroupSegments {
-    const { partitioned, collationVersion } = this.#config;
     const run = output.kind === "run" ? RunFile.create(output.path) : undefined;
     this.#comparison?.finish();
     try {
@@ -254,19 +261,11 @@ export class ChunkEncoder {
         if (batch.length === 0) return undefined;
         if (run === undefined) return batch.export();
         batch.sort();
-        const collation = tree === undefined ? undefined : this.#config.collations[tree];
+        const keys = tree === undefined ? undefined : this.#rowKeys(tree);
         return appendSegment(
           run,
           batch,
-          collation && {
-            combine: (b, first, last) =>
-              combineRows(
-                { kind: collation, version: collationVersion, partitioned },
-                b,
-                first,
-                last,
-              ),
-          },
+          keys && { combine: (b, first, last) => combineRows(keys, b, first, last) },
         );
       };
       const result: GroupSegments = {
@@ -423,8 +422,12 @@ export class ChunkEncoder {
     p = writeWord(dst, p, doc.versionLow);
     p = writeWord(dst, p, doc.versionHigh);
     const seen = rows > PAIRWISE_ROWS_MAX ? new Set<string>() : undefined;
+    let repeated = false;
     for (let i = 0; i < rows; i++) {
-      if (this.#repeats(i, seen)) continue;
+      if (this.#repeats(i, seen)) {
+        repeated = true;
+        continue;
+      }
       const tree = this.#rowTree[i] as number;
       const from = this.#rowStart[i] as number;
       const to = this.#rowEnd[i] as number;
@@ -432,10 +435,45 @@ export class ChunkEncoder {
       p = writeVarint(dst, p, to - from);
       p = copy(dst, p, (this.#views[tree] as EntryBatch).bytes, from, to);
     }
+    const dropped = repeated ? this.#dropped(doc.idEnd - doc.idStart) : [];
+    if (dropped.length > 0) {
+      const plain = dst.subarray(valueStart, p);
+      const version = plain.subarray(1, ID_HEADER_BYTES);
+      const entry = encodeIdEntry(flags, version, emittedKeys(plain), dropped);
+      batch.used = p;
+      batch.ensure(entry.length);
+      batch.bytes.set(entry, valueStart);
+      p = valueStart + entry.length;
+    }
     batch.used = p;
     batch.push(keyStart, valueStart, valueStart, p, doc.ordinal);
-    this.#comparison?.document(doc, dst.subarray(valueStart, p), rows);
+    this.#comparison?.document(doc, batch.bytes.subarray(valueStart, p), rows);
     this.#rowCount = 0;
+  }
+
+  /** What will be dropped of the rows of the document that is added, some of which have equal collation keys. */
+  #dropped(idLength: number): DroppedRow[] {
+    const trees = new Set<number>();
+    for (let i = 0; i < this.#rowCount; i++) {
+      const tree = this.#rowTree[i] as number;
+      const { bytes } = this.#views[tree] as EntryBatch;
+      const flags = bytes[(this.#rowEnd[i] as number) + idLength] as number;
+      // Without any text of its own, equal keys are equal texts.
+      if (flags & ROW_KEY_TEXT && this.#config.collations[tree] === "root") trees.add(tree);
+    }
+    return [...trees].flatMap((tree) => {
+      const batch = this.#views[tree] as EntryBatch;
+      const from = this.#lengthBefore[tree] as number;
+      return droppedOf(this.#rowKeys(tree), batch, from, batch.length).map((row) => ({
+        tree,
+        row,
+      }));
+    });
+  }
+
+  #rowKeys(tree: number): RowKeys {
+    const { collations, collationVersion, partitioned } = this.#config;
+    return { kind: collations[tree] ?? "root", version: collationVersion, partitioned };
   }
 
   /** Did the document emit this key before, in the same view? */

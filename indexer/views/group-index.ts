@@ -13,9 +13,16 @@ import { treeLabel, type ViewGroupSpec } from "./design-document.js";
 import { ERRORS_TREE, groupLog, groupReducers, IDS_TREE } from "./group-reducers.js";
 import { indexFileName } from "./manifest.js";
 
+/**
+ * What the trees' entries look like. Since 2 an id entry may hold rows that were dropped (id-entry.ts). A file of 1 is read, and is one of 2
+ * from the next change of its checkpoint on.
+ */
+export const GROUP_FORMAT = 2;
+
 /** Kept in the index file with every commit. */
 export interface GroupState {
-  readonly format: 1;
+  /** {@link GROUP_FORMAT}, or an earlier one. */
+  readonly format: number;
   readonly signature: string;
   /** Version of the root order that the file is kept in; it never changes. */
   readonly collation: number;
@@ -177,11 +184,11 @@ export class GroupIndex {
       readonly format: number;
       readonly collation: number;
     };
-    if (format > 1 || !isCollationKnown(collation)) {
+    if (format > GROUP_FORMAT || !isCollationKnown(collation)) {
       await store.close();
       throw new IndexerError(
         "INDEXER_FORMAT_UNSUPPORTED",
-        `${path} was written with index format ${format}, collation ${collation}; this version knows 1 and ${newestCollation()}. Use a newer viewmill.`,
+        `${path} was written with index format ${format}, collation ${collation}; this version knows ${GROUP_FORMAT} and ${newestCollation()}. Use a newer viewmill.`,
         { file: path },
       );
     }
@@ -294,7 +301,7 @@ class GroupFile {
 
 function emptyState(spec: ViewGroupSpec): GroupState {
   return {
-    format: 1,
+    format: GROUP_FORMAT,
     signature: spec.signature,
     collation: newestCollation(),
     seq: null,
@@ -303,8 +310,9 @@ function emptyState(spec: ViewGroupSpec): GroupState {
   };
 }
 
+/** In the present format: whoever writes a checkpoint may have written entries of it. */
 export function encodeState(state: GroupState): Uint8Array {
-  return Buffer.from(JSON.stringify(state));
+  return Buffer.from(JSON.stringify({ ...state, format: GROUP_FORMAT }));
 }
 
 export function decodeState(bytes: Uint8Array): GroupState {

@@ -1,13 +1,14 @@
 // Rewrites a group's trees in a later version of the root order, in which rows may stand in another order. To a compaction
 // (compaction.ts) it looks like the copy of btree/compaction.ts:
 //
-// 1. copy(): each view tree in root order is read through; its keys are made anew from their texts (renewed-rows.ts), sorted on disk
-//    (row-sorter.ts), and built up with new reductions. What keys each document has now is gathered on the way (document-keys.ts), and laid
-//    beside the old id tree for the new one. Trees in raw order, and the errors, are copied.
+// 1. copy(): the rows that the old order dropped are gathered from the id tree (dropped-rows.ts). Each view tree in root order is read
+//    through; its keys and those of the dropped rows are made anew from their texts (renewed-rows.ts), sorted on disk (row-sorter.ts), and
+//    built up with new reductions. What keys each document has now, and what is dropped now, is noted on the way (document-keys.ts), and
+//    laid beside the old id tree for the new one. Trees in raw order, and the errors, are copied.
 // 2. catchUp(): documents that changed since are taken over one by one: their rows of then go, their rows of now come.
 //
-// Rows of one document whose keys have become equal are one row then (VIEWS §5), as in a build of today. What the older version dropped as
-// equal is not in its file: it comes back when the document changes, or with a new build.
+// Rows of one document whose keys have become equal are one row then (VIEWS §5), and those whose keys are equal no more are several, as in a
+// build of today.
 
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -26,6 +27,7 @@ import {
 } from "../../btree/index.js";
 import type { ViewGroupSpec } from "./design-document.js";
 import { DocumentKeys } from "./document-keys.js";
+import { DroppedRows } from "./dropped-rows.js";
 import { decodeState, encodeState } from "./group-index.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./group-reducers.js";
 import { RenewedDocuments } from "./renewed-documents.js";
@@ -77,13 +79,15 @@ export class Renewal {
    * The target is of no use then.
    */
   async copy(): Promise<void> {
-    const { folder, spec } = this.#options;
+    const { folder, spec, signal } = this.#options;
     const snapshot = this.#source.snapshot();
     this.#held = snapshot;
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder);
     const documents = new DocumentKeys(join(folder, "documents.run"));
+    const dropped = new DroppedRows(join(folder, "dropped.run"));
     try {
+      await compactTree(snapshot.tree(IDS_TREE), dropped.target, { signal });
       const rowsOf = (names: readonly string[]): number =>
         names.reduce((sum, name) => sum + snapshot.tree(name).count, 0);
       const renewed = spec.trees.filter(({ collation }) => collation === "root");
@@ -99,7 +103,7 @@ export class Renewal {
         const tree = snapshot.tree(name);
         const root =
           collation === "root"
-            ? this.#renewTree(number, tree, documents, progress)
+            ? this.#renewTree(number, tree, { documents, dropped }, progress)
             : this.#copyTree(name, tree, progress);
         roots.set(name, await root);
       }
@@ -111,6 +115,7 @@ export class Renewal {
       this.#target.adopt(roots, renewedState(snapshot.state, this.#options.to));
     } finally {
       documents.close();
+      dropped.close();
       rmSync(folder, { recursive: true, force: true });
     }
   }
@@ -153,15 +158,29 @@ export class Renewal {
   async #renewTree(
     number: number,
     tree: TreeReader,
-    documents: DocumentKeys,
+    { documents, dropped }: { readonly documents: DocumentKeys; readonly dropped: DroppedRows },
     progress: Progress,
   ): Promise<TreeRoot | undefined> {
     const { folder, signal, onProgress } = this.#options;
     const name = viewTreeName(number);
     const path = join(folder, `${number}.run`);
     const sorter = new RowSorter(path);
+    const { batch } = sorter;
+    /** @param key - the old one, or the id of a dropped row's document. @returns the new one, until the next call. */
+    const push = (key: Bytes, id: Bytes, value: Bytes): Bytes => {
+      const start = batch.used;
+      const renewed = this.#renewer.renew(key, value, batch);
+      const end = batch.used;
+      const keyEnd = end + id.length;
+      batch.ensure(id.length + renewed.length);
+      batch.bytes.set(id, end);
+      batch.bytes.set(renewed, keyEnd);
+      batch.used = keyEnd + renewed.length;
+      const made = batch.bytes.subarray(start, end);
+      sorter.push(start, keyEnd, batch.used);
+      return made;
+    };
     try {
-      const { batch } = sorter;
       await compactTree(
         tree,
         {
@@ -171,16 +190,8 @@ export class Renewal {
             const key = kb.subarray(ks, ke);
             const idStart = this.#renewer.idStart(key);
             const id = key.subarray(idStart);
-            const start = batch.used;
-            const value = this.#renewer.renew(key, vb.subarray(vs, ve), batch);
-            const made = batch.bytes.subarray(start, batch.used);
-            documents.add(number, key.subarray(0, idStart), made, id);
-            batch.ensure(id.length + value.length);
-            batch.bytes.set(id, batch.used);
-            const keyEnd = batch.used + id.length;
-            batch.bytes.set(value, keyEnd);
-            batch.used = keyEnd + value.length;
-            sorter.push(start, keyEnd, batch.used);
+            const made = push(key, id, vb.subarray(vs, ve));
+            documents.renewed(number, key.subarray(0, idStart), made, id);
           },
         },
         {
@@ -191,13 +202,19 @@ export class Renewal {
         },
       );
       progress.sorted += tree.count;
+      for (const { id, row } of dropped.of(number)) {
+        documents.returned(number, push(id, id, row), id);
+        if (performance.now() >= this.#turnEnd) await this.#turn();
+      }
       return await this.#build(name, async (builder) => {
         let rows = 0;
         let key: Bytes | undefined;
         let value = EMPTY;
         for (const row of sorter.sorted()) {
           if (key && Buffer.compare(key, row.key) === 0) {
-            value = this.#renewer.survivor(key, value, row.value);
+            const settled = this.#renewer.settle(key, value, row.value);
+            value = settled.kept;
+            documents.dropped(number, settled.dropped, key.subarray(this.#renewer.idStart(key)));
             continue;
           }
           if (key) builder.add(key, 0, key.length, value, 0, value.length);
@@ -284,7 +301,8 @@ function tellCopied(
   rows: number,
   onProgress: RenewalOptions["onProgress"],
 ): void {
-  onProgress({ phase: "copy", rows: copied + rows, rowsTotal: toCopy });
+  // Rows that had been dropped come on top of those that were counted.
+  onProgress({ phase: "copy", rows: Math.min(copied + rows, toCopy), rowsTotal: toCopy });
 }
 
 /** The checkpoint of a file as it stands in one that is kept in another version of the root order. */

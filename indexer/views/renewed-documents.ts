@@ -4,9 +4,9 @@
 import { treeChanges, type Bytes, type Snapshot, type TreeOp } from "../../btree/index.js";
 import { ByteBuffer } from "../collation/index.js";
 import type { ViewGroupSpec } from "./design-document.js";
-import { missingRow, nameOf, withKeys } from "./document-keys.js";
+import { missingRow, nameOf, renewedEntry } from "./document-keys.js";
 import { ERRORS_TREE, IDS_TREE, viewTreeName } from "./group-reducers.js";
-import { emittedKeys, rowKey, type EmittedKey } from "./id-entry.js";
+import { droppedRows, emittedKeys, rowKey, type DroppedRow, type EmittedKey } from "./id-entry.js";
 import type { RowRenewer } from "./renewed-rows.js";
 
 /** Changes are applied in batches of at most so many operations or bytes. */
@@ -17,6 +17,10 @@ const BATCH_BYTES_MAX = 4 * 2 ** 20;
 export interface Batch {
   readonly changes: ReadonlyMap<string, readonly TreeOp[]>;
   readonly operations: number;
+}
+
+interface Row extends EmittedKey {
+  readonly value: Bytes;
 }
 
 export class RenewedDocuments {
@@ -64,40 +68,46 @@ export class RenewedDocuments {
   /** Rows in raw order are taken over as they are, by `batches`. */
   #document(id: Bytes, entry: Bytes | undefined): void {
     const before = this.#before.tree(IDS_TREE).get(id);
-    for (const emitted of before ? emittedKeys(before) : []) {
-      if (this.#isRaw(emitted.tree)) continue;
-      const { key } = this.#renewed(this.#before, emitted, id);
-      this.#put(viewTreeName(emitted.tree), rowKey(key, id), undefined);
-    }
+    for (const { tree, key } of before ? this.#renewedRows(this.#before, id, before) : [])
+      this.#put(viewTreeName(tree), rowKey(key, id), undefined);
     if (entry === undefined) {
       this.#put(IDS_TREE, id, undefined);
       return;
     }
-    const rows = new Map<string, EmittedKey & { readonly value: Bytes }>();
-    const made = withKeys(entry, (emitted) => {
-      if (this.#isRaw(emitted.tree)) return emitted.key;
-      const { tree } = emitted;
-      const { key, value } = this.#renewed(this.#after, emitted, id);
-      const name = nameOf({ tree, key });
-      const other = rows.get(name)?.value;
-      rows.set(name, {
-        tree,
-        key,
-        value: other ? this.#renewer.survivor(key, other, value) : value,
-      });
-      return key;
-    });
+    const rows = new Map<string, Row>();
+    const dropped: DroppedRow[] = [];
+    for (const row of this.#renewedRows(this.#after, id, entry)) {
+      const name = nameOf(row);
+      const other = rows.get(name);
+      if (!other) {
+        rows.set(name, row);
+        continue;
+      }
+      const settled = this.#renewer.settle(row.key, other.value, row.value);
+      rows.set(name, { ...row, value: settled.kept });
+      dropped.push({ tree: row.tree, row: settled.dropped });
+    }
     for (const { tree, key, value } of rows.values())
       this.#put(viewTreeName(tree), rowKey(key, id), value);
-    this.#put(IDS_TREE, id, made);
+    const raw = emittedKeys(entry).filter(({ tree }) => this.#isRaw(tree));
+    this.#put(IDS_TREE, id, renewedEntry(entry, [...raw, ...rows.values()], dropped));
   }
 
-  #renewed(snapshot: Snapshot, { tree, key }: EmittedKey, id: Bytes): { key: Bytes; value: Bytes } {
-    const value = snapshot.tree(viewTreeName(tree)).get(rowKey(key, id));
-    if (value === undefined) throw missingRow(id);
+  /** A document's rows in trees in root order, the dropped ones too, under their new keys: several may have one. */
+  *#renewedRows(snapshot: Snapshot, id: Bytes, entry: Bytes): IterableIterator<Row> {
+    for (const { tree, key } of emittedKeys(entry)) {
+      if (this.#isRaw(tree)) continue;
+      const value = snapshot.tree(viewTreeName(tree)).get(rowKey(key, id));
+      if (value === undefined) throw missingRow(id);
+      yield this.#renewed(tree, key, value);
+    }
+    for (const { tree, row } of droppedRows(entry)) yield this.#renewed(tree, id, row);
+  }
+
+  #renewed(tree: number, key: Bytes, value: Bytes): Row {
     this.#sink.clear();
     const renewed = this.#renewer.renew(key, value, this.#sink);
-    return { key: this.#sink.take(), value: renewed };
+    return { tree, key: this.#sink.take(), value: renewed };
   }
 
   #isRaw(tree: number): boolean {

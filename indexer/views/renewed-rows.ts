@@ -38,18 +38,18 @@ export class RowRenewer {
   /**
    * Appends the new key of a row to `sink`, with the partition and without the document id.
    *
-   * @param key - the old one, likewise, or with the document id.
-   * @param value - the row's value, which may hold the key's text.
+   * @param key - the old one, likewise, or with the document id. Of a dropped row, the document id will do.
+   * @param value - the row's value, which may hold the key's text, and does in a dropped row.
    * @returns the row's new value.
    */
   renew(key: Uint8Array, value: Uint8Array, sink: ByteSink): Uint8Array {
     const start = this.#keyStart(key);
-    const end = keyEnd("root", key, start);
     if ((value[0] as number) & ROW_KEY_TEXT) {
       const row = decodeRowValue(value);
       const exact = this.#encode(key, start, row.keyText as Uint8Array, sink);
       return exact ? encodeRowValue({ ...row, keyText: undefined }) : value;
     }
+    const end = keyEnd("root", key, start);
     const old = key.subarray(0, end);
     if (Buffer.compare(old, this.#last) !== 0) {
       const text = Buffer.from(decodeKey("root", key, start, end, this.#from));
@@ -66,12 +66,21 @@ export class RowRenewer {
   }
 
   /**
-   * Of two rows of one document whose keys collate equally in the new order, the one that stays: whose key has the higher bytes (VIEWS §5).
+   * Of two rows of one document whose keys collate equally in the new order, one stays: whose key has the higher bytes (VIEWS §5).
    *
    * @param key - their new key.
+   * @param a - the value of one, `b` of the other.
+   * @returns the value of that one, and the other as a dropped row.
    */
-  survivor(key: Uint8Array, a: Uint8Array, b: Uint8Array): Uint8Array {
-    return Buffer.compare(this.#textOf(key, a), this.#textOf(key, b)) >= 0 ? a : b;
+  settle(
+    key: Uint8Array,
+    a: Uint8Array,
+    b: Uint8Array,
+  ): { readonly kept: Uint8Array; readonly dropped: Uint8Array } {
+    const [textA, textB] = [this.#textOf(key, a), this.#textOf(key, b)];
+    return Buffer.compare(textA, textB) >= 0
+      ? { kept: a, dropped: withText(b, textB) }
+      : { kept: b, dropped: withText(a, textA) };
   }
 
   #textOf(key: Uint8Array, value: Uint8Array): Uint8Array {
@@ -90,6 +99,10 @@ export class RowRenewer {
   #keyStart(key: Uint8Array): number {
     return this.#partitioned ? partitionEnd(key) : 0;
   }
+}
+
+function withText(value: Uint8Array, keyText: Uint8Array): Uint8Array {
+  return encodeRowValue({ ...decodeRowValue(value), keyText });
 }
 
 function append(sink: ByteSink, bytes: Uint8Array): void {

@@ -29,7 +29,32 @@ export function rowFault(
     Buffer.compare(encodeKeyText(collation, keyText, version), key.subarray(start, end)) !== 0
   )
     return "the row's key is not that of its text";
+  parse(values);
+  return undefined;
+}
+
+/**
+ * What is wrong with a dropped row of an id entry; undefined when nothing is.
+ *
+ * @param version - of the root order that the file is kept in.
+ * @param partition - that its document's keys begin with; empty in a group that is not kept by partition.
+ * @param listed - the keys that the document has in the row's tree.
+ * @throws RangeError, SyntaxError for bytes that are no row at all.
+ */
+export function droppedFault(
+  version: number,
+  partition: Bytes,
+  listed: readonly Bytes[],
+  row: Bytes,
+): string | undefined {
+  const { keyText, values } = decodeRowValue(row);
+  if (keyText === undefined) return "has no key";
+  parse(values);
+  const key = Buffer.concat([partition, encodeKeyText("root", keyText, version)]);
+  return listed.some((one) => key.equals(one)) ? undefined : "displaces no row that there is";
+}
+
+function parse(values: readonly Bytes[]): void {
   for (const text of values)
     JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8"));
-  return undefined;
 }

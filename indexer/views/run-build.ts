@@ -8,7 +8,7 @@ import { existsSync, rmSync } from "node:fs";
 import type { Chunk } from "../sources/index.js";
 import { finishBulkLoad } from "./bulk-load.js";
 import { mapInOrder } from "./chunk-stream.js";
-import type { GroupIndex } from "./group-index.js";
+import { encodeState, GROUP_FORMAT, type GroupIndex } from "./group-index.js";
 import { bootId, RunProgress, type RunHeader } from "./run-progress.js";
 import { ORDINALS_A_CHUNK } from "./ordinals.js";
 import type { UpdateContext } from "./update-context.js";
@@ -153,7 +153,8 @@ async function resumeOrBegin(
   const same = groups.every((group, g) => {
     const header = headers[g];
     return (
-      header?.signature === group.spec.signature &&
+      header?.format === GROUP_FORMAT &&
+      header.signature === group.spec.signature &&
       header.since === group.state.seq &&
       header.source === sourceId &&
       header.collation === group.collation &&
@@ -172,10 +173,17 @@ async function resumeOrBegin(
     if (seq !== undefined && (await source.resumable(seq))) return builds;
     for (const build of builds) build.close();
   }
+  // An earlier release must not go on with entries that it would misread: it refuses the file from now on.
+  for (const group of groups)
+    if (group.state.format < GROUP_FORMAT)
+      await group.writing(async () => {
+        await group.store.apply(new Map(), encodeState(group.state));
+        await group.store.commit({ sync: false });
+      });
   const pass = randomUUID();
   return groups.map((group, g) => {
     const header: RunHeader = {
-      format: 1,
+      format: GROUP_FORMAT,
       signature: group.spec.signature,
       since: group.state.seq,
       source: sourceId,

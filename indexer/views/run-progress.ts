@@ -25,7 +25,8 @@ import { syncFolder } from "./durable-file.js";
 
 /** What must be equal for a build to be resumed. */
 export interface RunHeader {
-  readonly format: 1;
+  /** Of the entries in the segments (group-index.ts). */
+  readonly format: number;
   readonly signature: string;
   /** The group's checkpoint, from which the feed is read; null in a first build. */
   readonly since: string | null;

@@ -2,6 +2,7 @@
 //
 // - Every key that an id entry lists has its row in the view's tree, and every row is listed by its document's id entry.
 // - Every error record belongs to a document flagged as failing, and every such document has one.
+// - Every dropped row that an id entry holds has a key that collates as one that the entry lists.
 // - Keys, rows and records can be decoded.
 //
 // One pass over the file compares both sides by fingerprints: sums of 64-bit hashes, which do not care about order. Only when they
@@ -25,9 +26,17 @@ import type { ViewGroupSpec } from "./design-document.js";
 import { ERROR_NO_TREE, errorRange, type DocumentError } from "./error-entry.js";
 import { decodeState } from "./group-index.js";
 import { ERRORS_TREE, groupReducers, IDS_TREE, viewTreeName } from "./group-reducers.js";
-import { emittedKeys, ID_ERRORS, ID_HEADER_BYTES, idFlags, rowKey } from "./id-entry.js";
+import {
+  droppedRows,
+  emittedKeys,
+  ID_DROPPED,
+  ID_ERRORS,
+  ID_HEADER_BYTES,
+  idFlags,
+  rowKey,
+} from "./id-entry.js";
 import { partitionEnd } from "./partitions.js";
-import { rowFault } from "./row-check.js";
+import { droppedFault, rowFault } from "./row-check.js";
 
 /** Options of a verification. */
 export interface VerifyOptions {
@@ -231,14 +240,25 @@ class EntryCheck {
   #id(id: Bytes, entry: Bytes): string | undefined {
     if (!isUtf8(id)) return "the document id is not UTF-8";
     if (entry.length < ID_HEADER_BYTES) return "the id entry is too short";
-    if (idFlags(entry) & ~ID_ERRORS) return `the id entry has unknown flags ${idFlags(entry)}`;
+    if (idFlags(entry) & ~(ID_ERRORS | ID_DROPPED))
+      return `the id entry has unknown flags ${idFlags(entry)}`;
     if (idFlags(entry) & ID_ERRORS) this.#failing.named.add(this.#hash(id));
     let fault: string | undefined;
-    for (const { tree, key } of emittedKeys(entry)) {
+    const keys = emittedKeys(entry);
+    for (const { tree, key } of keys) {
       const rows = this.#rows[tree];
       if (rows) rows.named.add(this.#hash(key, id));
       else
         fault = `document ${nameOf(id)} lists a key of tree ${tree}, which the group does not have`;
+    }
+    const partition = id.subarray(0, this.#spec.partitioned ? partitionEnd(id) : 0);
+    for (const { tree, row } of droppedRows(entry)) {
+      const listed = keys.filter((emitted) => emitted.tree === tree).map(({ key }) => key);
+      const what =
+        this.#spec.trees[tree]?.collation === "root"
+          ? droppedFault(this.#version, partition, listed, row)
+          : "is of a tree that has none";
+      if (what) fault = `a dropped row of document ${nameOf(id)} ${what}`;
     }
     return fault;
   }

@@ -5,7 +5,8 @@ import { join } from "node:path";
 
 import { Store } from "../../btree/index.js";
 import type { ViewIndex } from "../../indexer/index.js";
-import { groupReducers } from "../../indexer/views/group-reducers.js";
+import { groupReducers, IDS_TREE } from "../../indexer/views/group-reducers.js";
+import { droppedRows, emittedKeys, ID_HEADER_BYTES } from "../../indexer/views/id-entry.js";
 
 /** Entries by tree, keys and values in hex, of the file of one group. */
 export type TreeContent = Readonly<Record<string, readonly string[]>>;
@@ -28,6 +29,21 @@ export async function treeContent(path: string): Promise<TreeContent> {
     snapshot.release();
     await store.close();
   }
+}
+
+/** The same without the order in which id entries list keys, which means nothing. */
+export function withoutKeyOrder(content: TreeContent): TreeContent {
+  const ids = content[IDS_TREE];
+  if (!ids) return content;
+  const sorted = ids.map((entry) => {
+    const [id = "", value = ""] = entry.split("=");
+    const bytes = Buffer.from(value, "hex");
+    const keys = emittedKeys(bytes).map(({ tree, key }) => `${tree}:${hex(key)}`);
+    const dropped = droppedRows(bytes).map(({ tree, row }) => `${tree}:${hex(row)}`);
+    const head = hex(bytes.subarray(0, ID_HEADER_BYTES));
+    return `${id}=${head} ${keys.sort().join(" ")} dropped ${dropped.join(" ")}`;
+  });
+  return { ...content, [IDS_TREE]: sorted };
 }
 
 function hex(bytes: Uint8Array): string {

@@ -1,5 +1,5 @@
 // A later version of the root order for tests, made from the present one: some characters trade places, one that was not known is now a
-// kind of "d", and another one is now ignored, so that keys which differed before are equal.
+// kind of "d", and another one is now ignored, so that keys which differed before are equal; others that were equal differ.
 
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 
@@ -12,6 +12,10 @@ export const LATER = 2;
 export const NEWLY_KNOWN = "\u0378";
 /** Unassigned in the old version; without any weight in the new one. */
 export const NEWLY_IGNORED = "\u0379";
+/** Without any weight in the old version; a variant of "d" in the new one. */
+export const IGNORED_ONCE = "\u200b";
+/** The second is equal to the first in the old version, and follows it in the new one. */
+export const EQUAL_ONCE = ["e\u0301", "\u00e9"] as const;
 /** These trade places. */
 export const TRADED: readonly (readonly [string, string])[] = [
   ["b", "y"],
@@ -24,6 +28,12 @@ const TERTIARY_OF_VARIANT = 9;
 /** Makes it known, and the newest, to this thread and those that it starts. @returns takes it back. */
 export function addLaterCollation(): () => void {
   return addCollation(LATER, laterTable());
+}
+
+interface Element {
+  readonly primary: number;
+  readonly secondary: number;
+  readonly tertiary: number;
 }
 
 let takeBack: (() => void) | undefined;
@@ -100,6 +110,14 @@ function changedTable(): string {
     points.splice(place, 0, point);
     sequences.splice(place, 0, [...of]);
   }
+  const change = (char: string, to: (sequence: readonly Element[]) => readonly Element[]): void => {
+    const place = points.indexOf(char.codePointAt(0) ?? 0);
+    sequences[place] = [...to(sequences[place] ?? [])];
+  };
+  change(IGNORED_ONCE, () => [{ ...variant, tertiary: TERTIARY_OF_VARIANT + 1 }]);
+  change(EQUAL_ONCE[1], (sequence) =>
+    sequence.map((element) => ({ ...element, tertiary: TERTIARY_OF_VARIANT })),
+  );
   const all = sequences.flat();
   let before = 0;
   return pack([

@@ -1,19 +1,23 @@
-// An index directory that was written once and is never made again: format version 2 of its file, version 1 of its manifest and of the order
-// of keys. Ids wait in the file's log. Every later version opens it, proves it and answers from it.
+// Index directories that were written once and are never made again: format version 2 of the file, version 1 of the manifest and of the order
+// of keys. Ids wait in the file's log. `index` is of format 1 of the group, `index-2` of format 2: its id entries hold dropped rows. Every later
+// version opens them, proves them and answers from them.
 
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { expect, test } from "@jest/globals";
+import { afterEach, expect, test } from "@jest/globals";
 
 import { ViewIndex } from "../../indexer/index.js";
 import { answerText } from "../helpers/index-content.js";
+import { downgrade, EQUAL_ONCE, IGNORED_ONCE, upgrade } from "../helpers/later-collation.js";
 import { removeTempDirs, tempDir } from "../helpers/temp-dir.js";
 
 removeTempDirs();
+afterEach(downgrade);
 
-const FIXTURE = fileURLToPath(new URL("../../../test/fixtures/format/v2/index", import.meta.url));
+const FIXTURES = fileURLToPath(new URL("../../../test/fixtures/format/v2/", import.meta.url));
+const FIXTURE = join(FIXTURES, "index");
 
 async function rows(index: ViewIndex, view: string, parameters: object = {}): Promise<unknown[]> {
   const text = await answerText(index, "golden", view, { ...parameters });
@@ -44,6 +48,46 @@ async function expectGolden(index: ViewIndex): Promise<void> {
   expect(errors).toEqual([{ id: "doc-33", view: "spent", reason: expect.stringContaining("bad") }]);
   expect((await index.info()).groups[0]).toMatchObject({ documents: 39, errors: 1 });
 }
+
+/** Keys and sums of the view of `index-2`. */
+async function words(index: ViewIndex): Promise<unknown> {
+  expect((await index.verify()).map(({ faults }) => faults)).toEqual([[]]);
+  const all = (await rows(index, "words", { group: true })) as { key: string; value: number }[];
+  expect(await rows(index, "raw")).toEqual([{ key: null, value: 23 }]);
+  return all.map(({ key, value }) => [key, value]);
+}
+
+test("an index with dropped rows is proved, asked without them, compacted with them, and renewed to have them back", async () => {
+  const dir = join(tempDir(), "index");
+  cpSync(join(FIXTURES, "index-2"), dir, { recursive: true });
+  const [parts, whole] = EQUAL_ONCE;
+  const kept = [
+    [IGNORED_ONCE, 7],
+    [`d${IGNORED_ONCE}`, 22],
+    [whole, 315],
+    ["plain", 26],
+  ];
+  const before = await ViewIndex.open({ dir, offline: true, threads: 1 });
+  expect(await words(before)).toEqual(kept);
+  await before.compact();
+  expect(await words(before)).toEqual(kept);
+  await before.close();
+
+  upgrade();
+  const index = await ViewIndex.open({ dir, offline: true, threads: 1 });
+  expect(await words(index)).toEqual(kept);
+  await index.compact();
+  expect(await words(index)).toEqual([
+    ["", 8],
+    ["d", 22],
+    [IGNORED_ONCE, 7],
+    [`d${IGNORED_ONCE}`, 22],
+    [parts, 33],
+    [whole, 315],
+    ["plain", 26],
+  ]);
+  await index.close();
+});
 
 test("an index of format version 2 is proved, asked, and compacted", async () => {
   const dir = join(tempDir(), "index");

@@ -164,9 +164,23 @@ describe("verifying an index", () => {
 
   test("finds entries that break their format", async () => {
     const dir = await built([MAP_ONLY]);
+    const dropped = (key: string, json: string): Uint8Array =>
+      encodeRowValue({ keyText: Buffer.from(key), values: [Buffer.from(json)] });
+    const droppedRows = [
+      ["doc-1995", { tree: 0, row: dropped("4", "1") }],
+      ["doc-1996", { tree: 1, row: dropped("3", "1") }],
+      ["doc-1997", { tree: 0, row: dropped("3", '{"cut":') }],
+      ["doc-1998", { tree: 0, row: value("1") }],
+    ] as const;
     await tamper(dir, {
       "view:0": [{ key: row("7", "doc-501"), value: value('{"cut":') }],
-      ids: [{ key: id("doc-1999"), value: new Uint8Array(3) }],
+      ids: [
+        ...droppedRows.map(([name, dropped]) => ({
+          key: id(name),
+          value: encodeIdEntry(0, new Uint8Array(8), [{ tree: 0, key: encodeKeyText("root", "3") }], [dropped]), // prettier-ignore
+        })),
+        { key: id("doc-1999"), value: new Uint8Array(3) },
+      ],
     });
     const [report] = await verified(dir);
     const told = (report?.faults ?? [])
@@ -174,6 +188,10 @@ describe("verifying an index", () => {
       .join("\n");
     expect(told).toMatch(/view:0: .*its value cannot be understood: SyntaxError/);
     expect(told).toMatch(/ids: .*the id entry is too short/);
+    expect(told).toMatch(/a dropped row of document "doc-1995" displaces no row that there is/);
+    expect(told).toMatch(/a dropped row of document "doc-1996" is of a tree that has none/);
+    expect(told).toMatch(/ids: .*646f632d31393937.*its value cannot be understood: SyntaxError/);
+    expect(told).toMatch(/a dropped row of document "doc-1998" has no key/);
   });
 
   test("a damaged node, a foreign file and a missing one are faults, told with exit 1", async () => {
