@@ -13,6 +13,8 @@ export interface Touched {
   readonly low: Bytes;
   readonly offset: number;
   readonly size: number;
+  /** Rows in it; undefined where they are not known, or values lie outside of it. */
+  readonly rows: number | undefined;
   /** Its operations: ops[from, to). */
   readonly from: number;
   readonly to: number;
@@ -54,6 +56,7 @@ export function* descend(
     low: NO_BYTES,
     offset,
     size,
+    rows: undefined,
     from: 0,
     to: ops.length,
     node: height > 0 ? source.inner(offset, size, height) : undefined,
@@ -96,6 +99,7 @@ function dealOut(
       low: node.low(index, parent.low),
       offset,
       size,
+      rows: height === 0 && node.below(index) === 0 ? node.rows(index) : undefined,
       from,
       to,
       node: height > 0 ? source.inner(offset, size, height) : undefined,

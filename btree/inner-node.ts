@@ -76,6 +76,11 @@ export class InnerNode {
     return this.rowsBefore(i + 1) - this.rowsBefore(i);
   }
 
+  /** Live bytes below the child, without its own. */
+  below(i: number): number {
+    return this.numbers[i * STRIDE + BELOW] as number;
+  }
+
   get rowsTotal(): number {
     return this.rowsBefore(this.count);
   }
@@ -98,7 +103,7 @@ export class InnerNode {
       offset: this.offset(i),
       size,
       count: this.rows(i),
-      bytes: size + (this.numbers[i * STRIDE + BELOW] as number),
+      bytes: size + this.below(i),
       reduction: this.reduction(i),
     };
   }

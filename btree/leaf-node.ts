@@ -96,8 +96,10 @@ export class LeafNode {
   }
 }
 
-let varintEnd = 0;
-function longVarint(bytes: Bytes, pos: number): number {
+/** Where the last varint ended. */
+export const varintRead = { end: 0 };
+
+export function longVarint(bytes: Bytes, pos: number): number {
   let value = 0;
   let scale = 1;
   for (let i = 0; i < 5; i++) {
@@ -106,7 +108,7 @@ function longVarint(bytes: Bytes, pos: number): number {
     if (byte < 0x80) break;
     scale *= 0x80;
   }
-  varintEnd = pos;
+  varintRead.end = pos;
   return value;
 }
 
@@ -134,20 +136,20 @@ export function findInLeaf(record: Bytes, key: Bytes): boolean | undefined {
     const pointer = suffix === HEADER_POINTER;
     if (suffix >= HEADER_SUFFIX_LONG) {
       suffix = longVarint(record, pos);
-      pos = varintEnd;
+      pos = varintRead.end;
     }
     if ((header & HEADER_SAME_SHARED) === 0) {
       shared = record[pos++] as number;
       if (shared >= 0x80) {
         shared = longVarint(record, pos - 1);
-        pos = varintEnd;
+        pos = varintRead.end;
       }
     }
     if ((header & HEADER_SAME_VALUE) === 0) {
       valueLength = record[pos++] as number;
       if (valueLength >= 0x80) {
         valueLength = longVarint(record, pos - 1);
-        pos = varintEnd;
+        pos = varintRead.end;
       }
     }
     const valueAt = pos + suffix;
@@ -210,20 +212,20 @@ export function decodeLeaf(
     if (suffix >= HEADER_SUFFIX_LONG) {
       if (suffix === HEADER_POINTER) (pointers ??= new Uint8Array(count))[i] = 1;
       suffix = longVarint(bytes, pos);
-      pos = varintEnd;
+      pos = varintRead.end;
     }
     if ((header & HEADER_SAME_SHARED) === 0) {
       shared = bytes[pos++] as number;
       if (shared >= 0x80) {
         shared = longVarint(bytes, pos - 1);
-        pos = varintEnd;
+        pos = varintRead.end;
       }
     }
     if ((header & HEADER_SAME_VALUE) === 0) {
       valueLength = bytes[pos++] as number;
       if (valueLength >= 0x80) {
         valueLength = longVarint(bytes, pos - 1);
-        pos = varintEnd;
+        pos = varintRead.end;
       }
     }
     const valueAt = pos + suffix;

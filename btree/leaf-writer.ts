@@ -26,7 +26,7 @@ export class LeafWriter {
   used = LEAF_START;
   count = 0;
   #last: Bytes = new Uint8Array(256);
-  /** -1 before the first key of all; UNKNOWN after `putSuccessor`, until it is needed. */
+  /** -1 before the first key of all; UNKNOWN after `putSuccessor` and `take`, until it is needed. */
   #lastLength = -1;
   #lastShared = 0;
   #lastValueLength = 0;
@@ -52,6 +52,13 @@ export class LeafWriter {
     this.used = leaf.length;
     this.count = count;
     this.#lastLength = UNKNOWN;
+  }
+
+  /** The content, which stands in `bytes` already, is that of a leaf: so many bytes, the head included. */
+  take(used: number, count: number): void {
+    this.used = used;
+    this.count = count;
+    this.#lastLength = count > 0 ? UNKNOWN : -1;
   }
 
   /** Forgets the last key too. */
@@ -244,6 +251,8 @@ export class LeafWriter {
     this.#growLast(length);
     leaf.keys.keyInto(leaf.count - 1, this.#last);
     this.#lastLength = length;
+    this.#lastShared = leaf.keys.shared(leaf.count - 1);
+    this.#lastValueLength = leaf.valueEnd(leaf.count - 1) - leaf.valueStart(leaf.count - 1);
   }
 
   #ensure(more: number): void {

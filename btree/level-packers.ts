@@ -107,6 +107,8 @@ export class LeafLevel implements LevelPacker {
   }
 
   putChanged(child: Touched): boolean {
+    const edited = this.#edited(child);
+    if (edited !== undefined) return edited;
     const leaf = this.#leaf(child.offset, child.size);
     const packer = this.#packer;
     let done = 0;
@@ -127,6 +129,22 @@ export class LeafLevel implements LevelPacker {
       done = found < 0 ? at : at + 1;
     }
     if (changed) packer.putRange(leaf, done, leaf.count);
+    return changed;
+  }
+
+  /** The usual way: a leaf by itself, whose new content is made from its record. Undefined when it is not to be had so. */
+  #edited({ offset, size, rows, from, to }: Touched): boolean | undefined {
+    const packer = this.#packer;
+    if (rows === undefined || packer.count > 0) return undefined;
+    const record = this.#source.leafRecord(offset, size, this.#passing);
+    const changed = packer.edit(record, rows, this.#ops, this.#shared, from, to);
+    if (changed === undefined) return undefined;
+    const { editor } = packer;
+    this.#counts.inserted += editor.inserted;
+    this.#counts.replaced += editor.replaced;
+    this.#counts.removed += editor.removed;
+    this.#counts.unchanged += editor.unchanged;
+    if (!editor.appended) this.#appended = false;
     return changed;
   }
 

@@ -126,6 +126,14 @@ export class NodeSource {
     return node;
   }
 
+  /** The record of a leaf, as a view that the next look at one may overwrite. @param passing - it is one of thousands. */
+  leafRecord(offset: number, size: number, passing: boolean): Bytes {
+    const cached = this.#cached(offset);
+    if (cached?.height === 0) return cached.bytes;
+    const kept = !passing || !this.#bytes.readInto || size > PASSING_BYTES_MAX;
+    return this.record(offset, size, KIND_LEAF, kept ? undefined : this.#passingPlace.window);
+  }
+
   /**
    * Looks keys[from, to), a few, up in a leaf in passing, and puts copies of their values into `values`.
    *

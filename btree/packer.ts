@@ -6,6 +6,7 @@ import { invariant } from "./errors.js";
 import { FRAME_BYTES, INNER_START, LEAF_START, type TreeFormat } from "./format.js";
 import { decodeInner, type ChildRef, type InnerNode } from "./inner-node.js";
 import { InnerWriter } from "./inner-writer.js";
+import { LeafEditor } from "./leaf-edit.js";
 import { decodeLeaf, type LeafNode } from "./leaf-node.js";
 import { NodeSlice } from "./leaf-slice.js";
 import { LeafWriter } from "./leaf-writer.js";
@@ -13,7 +14,7 @@ import { appendInner } from "./level-builder.js";
 import type { NodeSource } from "./node-source.js";
 import type { NodeSink } from "./record-log.js";
 import type { ReductionQueue } from "./reductions.js";
-import type { Bytes, Reducer } from "./types.js";
+import type { Bytes, Reducer, TreeOp } from "./types.js";
 import { appendValue, writePointer } from "./value-record.js";
 
 /** Below this share of the target size a node is merged with a neighbour. Pieces of a split have half at least. */
@@ -30,6 +31,7 @@ export interface PackerContext {
 }
 
 export class LeafPacker {
+  readonly editor: LeafEditor;
   readonly #context: PackerContext;
   #content: LeafWriter;
   #spare: LeafWriter;
@@ -43,6 +45,7 @@ export class LeafPacker {
 
   constructor(context: PackerContext) {
     this.#context = context;
+    this.editor = new LeafEditor(context.reducer, context.format.valueBytesMax);
     this.#content = new LeafWriter(context.format.leafBytes * 2);
     this.#spare = new LeafWriter(context.format.leafBytes * 2);
     this.#piece = new LeafWriter(context.format.leafBytes * 2);
@@ -86,6 +89,28 @@ export class LeafPacker {
       content.put(shared, key, 0, key.length, value, 0, value.length, false);
     }
     if (content.used > format.leafBytes * EARLY_CUT_NODES) this.#cut(true, true);
+  }
+
+  /**
+   * Makes the content of a leaf with operations applied, where nothing is gathered yet.
+   *
+   * @param record - of a leaf of `rows` rows without pointers.
+   * @returns as `LeafEditor.edit`; nothing is gathered unless it is true.
+   */
+  edit(
+    record: Bytes,
+    rows: number,
+    ops: readonly TreeOp[],
+    shared: Uint32Array,
+    from: number,
+    to: number,
+  ): boolean | undefined {
+    const content = this.#content;
+    const changed = this.editor.edit(record, ops, shared, from, to, content.bytes);
+    if (changed !== true) return changed;
+    content.take(this.editor.used, this.editor.count);
+    this.#rows = rows + this.editor.rowsGained;
+    return true;
   }
 
   putRange(leaf: LeafNode, from: number, to: number): void {
