@@ -13,6 +13,9 @@ export const MEMORY_START = PAGE_BYTES;
 interface Exports {
   revision(): number;
   slice(data: number, p: number, end: number, base: number, out: number, max: number): number;
+  sliceRows(data: number, p: number, end: number, base: number, out: number, max: number): number;
+  rowSeqStart(): number;
+  rowSeqEnd(): number;
   sliceEnd(): number;
   sliceRefused(): number;
   setProjection(

@@ -1,4 +1,4 @@
-// Notes the plain lines of a chunk many at a time, window by window: `slice` of kernels/assembly/slice.ts.
+// Notes the plain lines of a chunk, documents or rows of a feed, many at a time, window by window: kernels/assembly/slice.ts.
 
 import { createKernel, MEMORY_START, type Kernel } from "../../kernels/index.js";
 import type { Slices } from "./slices.js";
@@ -13,7 +13,7 @@ const LF = 0x0a;
 const WINDOW = MEMORY_START;
 /** With room for what is read behind the window. */
 const COLUMNS = WINDOW + WINDOW_BYTES + 64;
-const COLUMN_COUNT = 6;
+const COLUMN_COUNT = 7;
 const MEMORY_BYTES = COLUMNS + COLUMN_COUNT * LINES_MAX * 4 - MEMORY_START;
 
 /** Longer lines than this are none of its. */
@@ -21,6 +21,10 @@ export const PLAIN_LINE_BYTES_MAX = WINDOW_BYTES - 1;
 
 /** One a thread. */
 export class PlainLines {
+  readonly #rows: boolean;
+  /** Of rows: where the sequence of the last one that was added is in the data. */
+  seqStart = 0;
+  seqEnd = 0;
   #kernel: Kernel | undefined;
   #data: Uint8Array = new Uint8Array(0);
   /** What part of the data lies in the window. */
@@ -29,12 +33,18 @@ export class PlainLines {
   #misses = 0;
   #refused = false;
 
+  /** @param kind - what a line holds. */
+  constructor(kind: "documents" | "rows") {
+    this.#rows = kind === "rows";
+  }
+
   /** Begins with other data. False when it cannot help. */
   begin(data: Uint8Array): boolean {
     this.#kernel ??= createKernel(MEMORY_BYTES);
     this.#data = data;
     this.#start = this.#end = 0;
     this.#misses = 0;
+    this.seqStart = this.seqEnd = 0;
     return this.#kernel !== undefined;
   }
 
@@ -75,8 +85,17 @@ export class PlainLines {
     const { run, words } = this.#kernel as Kernel;
     const p = WINDOW + lineStart - this.#start;
     const end = WINDOW + this.#end - this.#start;
-    const n = run.slice(WINDOW, p, end, this.#start, COLUMNS, LINES_MAX);
-    if (n > 0) out.addPlain(words, COLUMNS >>> 2, LINES_MAX, n);
+    if (this.#rows) {
+      const n = run.sliceRows(WINDOW, p, end, this.#start, COLUMNS, LINES_MAX);
+      if (n > 0) {
+        out.addPlain(words, COLUMNS >>> 2, LINES_MAX, n, 5);
+        this.seqStart = this.#start + run.rowSeqStart() - WINDOW;
+        this.seqEnd = this.#start + run.rowSeqEnd() - WINDOW;
+      }
+    } else {
+      const n = run.slice(WINDOW, p, end, this.#start, COLUMNS, LINES_MAX);
+      if (n > 0) out.addPlain(words, COLUMNS >>> 2, LINES_MAX, n, 4);
+    }
     this.#refused = run.sliceRefused() !== 0;
     return this.#start + run.sliceEnd() - WINDOW;
   }

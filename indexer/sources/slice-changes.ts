@@ -1,10 +1,12 @@
 // Finds the documents in a chunk of changes rows without parsing them. CouchDB prints the members of a row in one order;
-// rows in that order take a path of a few searches and one walk over the document's brackets. Other rows are walked member by
+// those of documents that are there are noted many at a time (plain-lines.ts) where that can be, others in
+// that order take a path of a few searches and one walk over the document's brackets. Other rows are walked member by
 // member.
 
 import { ContentHasher } from "./content-hash.js";
 import { LINE_BYTES_MAX_DEFAULT, malformedLine, type LineOrigin } from "./line-errors.js";
 import { MemberScanner, skipBlanks, skipValue } from "./member-scan.js";
+import { PLAIN_LINE_BYTES_MAX, PlainLines } from "./plain-lines.js";
 import {
   AsciiEscapes,
   idFlags,
@@ -53,6 +55,7 @@ const ROW_LAST_SEQ = Buffer.from("last_seq");
 const hasher = new ContentHasher();
 const members = new MemberScanner();
 const docMembers = new MemberScanner();
+const plainLines = new PlainLines("rows");
 
 /** Four characters as a word; three leave the high byte 0. */
 function word(text: string): number {
@@ -98,8 +101,19 @@ export function sliceChanges(
   let seqStart = 0;
   let seqEnd = 0;
   hasher.attach(data);
+  const many =
+    options.localSeq !== true && lineBytesMax >= PLAIN_LINE_BYTES_MAX && plainLines.begin(data);
   let lineStart = startsWithMark(bytes) ? 3 : 0;
   while (lineStart < size) {
+    if (many && plainLines.finds && !out.idsCopied) {
+      const before = lineStart;
+      lineStart = plainLines.add(lineStart, out);
+      if (lineStart > before) {
+        seqStart = plainLines.seqStart;
+        seqEnd = plainLines.seqEnd;
+      }
+      if (lineStart === size) break;
+    }
     let next = bytes.indexOf(LF, lineStart);
     if (next < 0) next = size;
     let end = next;

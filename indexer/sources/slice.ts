@@ -42,7 +42,7 @@ const DELETED = Buffer.from("_deleted");
 
 const hasher = new ContentHasher();
 const members = new MemberScanner();
-const plainLines = new PlainLines();
+const plainLines = new PlainLines("documents");
 
 /**
  * Slices a chunk of `documents` lines into `out`.

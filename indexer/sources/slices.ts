@@ -76,8 +76,11 @@ export class Slices {
     this.flags = flags;
   }
 
-  /** Adds `n` documents whose text is their whole line, from columns of `stride` words: id start and end, hash low and high, line start and end. */
-  addPlain(words: Uint32Array, from: number, stride: number, n: number): void {
+  /**
+   * Adds `n` documents from columns of `stride` words: id start and end, hash low and high, line start, and, from column `doc` on, which may be
+   * that of the line, where their text begins and ends.
+   */
+  addPlain(words: Uint32Array, from: number, stride: number, n: number, doc: 4 | 5): void {
     const at = this.count;
     while (at + n > this.flags.length) this.grow();
     const column = (i: number): Uint32Array =>
@@ -87,8 +90,8 @@ export class Slices {
     this.hashLow.set(column(2), at);
     this.hashHigh.set(column(3), at);
     this.lineStart.set(column(4), at);
-    this.docStart.set(column(4), at);
-    this.docEnd.set(column(5), at);
+    this.docStart.set(column(doc), at);
+    this.docEnd.set(column(doc + 1), at);
     this.flags.fill(0, at, at + n);
     this.count = at + n;
   }

@@ -26,7 +26,7 @@ export {
   encodeEntries,
 } from "./segment";
 export { setEntries, sortEntries } from "./sort";
-export { slice, sliceEnd, sliceRefused } from "./slice";
+export { rowSeqEnd, rowSeqStart, slice, sliceEnd, sliceRefused, sliceRows } from "./slice";
 
 export function revision(): i32 {
   return REVISION;

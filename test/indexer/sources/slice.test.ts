@@ -195,7 +195,7 @@ function joined(lines: readonly Buffer[]): Buffer {
 
 describe("slicing many documents at once", () => {
   test("is there", () => {
-    expect(new PlainLines().begin(Buffer.from('{"_id":"a"}\n'))).toBe(true);
+    expect(new PlainLines("documents").begin(Buffer.from('{"_id":"a"}\n'))).toBe(true);
   });
 
   test("finds in any lines, plain or not, what is found in each by itself", () => {
@@ -263,6 +263,82 @@ describe("slicing many documents at once", () => {
     const lines = ['{"_id":"a"}', '{"_id":"\\u0062"}', '{"_id":"c"}', '{"_id":"d"}'];
 
     expect(ids(documents(lines.join("\n")))).toEqual(["a", "b", "c", "d"]);
+  });
+});
+
+describe("slicing many rows at once", () => {
+  const sliced = (data: Buffer): { seen: Seen[]; lastSeq: string | undefined } => {
+    const slices = new Slices();
+    sliceChanges(data, slices, {}, ORIGIN);
+    return { seen: seenOf(slices), lastSeq: slices.lastSeq };
+  };
+
+  test("finds in any rows, plain or not, what is found in each by itself", () => {
+    const seq = fc.constantFrom("1", '"7-x"', '"7\\"x"', "null", "[1,2]", "-1", '"é"');
+    const id = fc.constantFrom(
+      "a",
+      "_design/x",
+      "_local/x",
+      "_x",
+      "é",
+      "\ud800",
+      '"',
+      "x".repeat(40),
+    );
+    const doc = fc.constantFrom(
+      '{"_id":"a","n":{"doc":[1,2,{"x":"]}"}]}}',
+      '{"_id":"a","_deleted":true}',
+      '{"_id":"a","\\u005fdeleted":true}',
+      '{"_id":"a","t":"\\u00e9_d\\\\"}',
+      '{"_id":"a" ,\t"n":01}',
+      `{"_id":"a","_d":"${"y".repeat(300)}"}`,
+      "{}",
+      "null",
+    );
+    const line = fc
+      .record({
+        seq,
+        id,
+        doc,
+        changes: fc.constantFrom('[{"rev":"1-a"}]', "[]", '[{"rev":"1-]"}]', "[ ]"),
+        deleted: fc.constantFrom("", "", ',"deleted":true', ',"deleted":false'),
+        end: fc.constantFrom("}", "},", "}\r", "} ", ',"x":1}'),
+        blank: fc.integer({ min: 0, max: 9 }),
+      })
+      .map((made) =>
+        Buffer.from(
+          made.blank === 0
+            ? '{"results":['
+            : `{"seq":${made.seq},"id":${JSON.stringify(made.id)},"changes":${made.changes}${made.deleted},"doc":${made.doc}${made.end}`,
+        ),
+      );
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 20 }), (lines) => {
+        const each = lines.map(sliced);
+        expect(sliced(joined(lines))).toEqual({
+          seen: each.flatMap(({ seen }) => seen),
+          lastSeq: each.findLast(({ lastSeq }) => lastSeq !== undefined)?.lastSeq,
+        });
+      }),
+      { numRuns: RUNS * 5 },
+    );
+  });
+
+  test("notes plain rows, however long", () => {
+    const lines = [...Array(3000).keys()].map((i) =>
+      Buffer.from(
+        `{"seq":${i},"id":"d${i}","changes":[{"rev":"1-a"}],"doc":{"_id":"d${i}","x":"${"x".repeat(i % 977 === 0 ? 262_000 + i : i % 97)}"}}`,
+      ),
+    );
+    expect(sliced(joined(lines)).seen).toEqual(lines.flatMap((line) => sliced(line).seen));
+
+    const plain = new PlainLines("rows");
+    const data = joined(lines.slice(1, 900));
+    expect(plain.begin(data)).toBe(true);
+    const slices = new Slices();
+    slices.begin(data);
+    expect(plain.add(0, slices)).toBe(data.length);
+    expect(slices.count).toBe(899);
   });
 });
 
