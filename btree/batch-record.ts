@@ -5,14 +5,7 @@
 //
 // Keys are prefix-compressed against the one before.
 
-import {
-  compareBytes,
-  copyBytes,
-  FieldReader,
-  NO_BYTES,
-  sharedPrefix,
-  writeVarint,
-} from "./bytes.js";
+import { copyBytes, FieldReader, NO_BYTES, sharedPrefix, writeVarint } from "./bytes.js";
 import { frameRecord } from "./checksum.js";
 import { FRAME_BYTES, KIND_BATCH, RECORD_BYTES_MAX } from "./format.js";
 import type { Bytes, TreeOp } from "./types.js";
@@ -66,13 +59,16 @@ export function encodeBatch(ops: readonly TreeOp[], previous: BatchPlace | undef
   return record.subarray(0, pos);
 }
 
-export interface DecodedBatch {
+/** What stands before the operations, which `WaitingOps.pushRecord` reads. */
+export interface BatchHead {
   readonly previous: BatchPlace | undefined;
-  readonly ops: readonly TreeOp[];
+  readonly count: number;
+  /** Where the first operation begins. */
+  readonly start: number;
 }
 
 /** Undefined when a record whose frame has been checked breaks the format. */
-export function decodeBatch(record: Bytes): DecodedBatch | undefined {
+export function batchHead(record: Bytes): BatchHead | undefined {
   const fields = new FieldReader(record, FRAME_BYTES, record.length);
   const offset = fields.varint();
   const size = fields.varint();
@@ -80,23 +76,5 @@ export function decodeBatch(record: Bytes): DecodedBatch | undefined {
   // Each operation has three bytes at least, which bounds the work against a damaged count.
   if (fields.overrun || count * 3 > record.length || record.length > RECORD_BYTES_MAX)
     return undefined;
-  const ops: TreeOp[] = [];
-  let last = NO_BYTES;
-  for (let i = 0; i < count; i++) {
-    const shared = fields.varint();
-    const own = fields.varint();
-    const valueLength = fields.varint();
-    if (!(fields.pos <= record.length) || shared > last.length) return undefined;
-    const rest = fields.take(own);
-    const value = valueLength === 0 ? undefined : fields.take(valueLength - 1);
-    if (!(fields.pos <= record.length)) return undefined;
-    const key = new Uint8Array(shared + own);
-    copyBytes(last, 0, shared, key, 0);
-    copyBytes(rest, 0, own, key, shared);
-    if (i > 0 && compareBytes(last, key) >= 0) return undefined;
-    ops.push({ key, value });
-    last = key;
-  }
-  if (fields.pos !== record.length) return undefined;
-  return { previous: size === 0 ? undefined : { offset, size }, ops };
+  return { previous: size === 0 ? undefined : { offset, size }, count, start: fields.pos };
 }

@@ -4,16 +4,19 @@
 import type { Bytes } from "./types.js";
 
 /** @param key0 - and `key1`: 32 bits of the key each. */
-export function keyedHash(key0: number, key1: number): (bytes: Bytes) => number {
-  return (bytes) => {
-    const { length } = bytes;
+export function keyedHash(
+  key0: number,
+  key1: number,
+): (bytes: Bytes, start?: number, end?: number) => number {
+  return (bytes, start = 0, end = bytes.length) => {
+    const length = end - start;
     let v0 = key0 | 0;
     let v1 = key1 | 0;
     let v2 = 0x6c79_6765 ^ key0;
     let v3 = 0x7465_6462 ^ key1;
-    const whole = length & ~3;
+    const whole = start + (length & ~3);
     // One round for each word, the last of which has the length in its highest byte; then three that end it.
-    for (let pos = 0, left = 4; left > 0; pos += 4) {
+    for (let pos = start, left = 4; left > 0; pos += 4) {
       let word = 0;
       if (pos < whole) {
         word =
@@ -24,7 +27,7 @@ export function keyedHash(key0: number, key1: number): (bytes: Bytes) => number 
       } else {
         if (left === 4) {
           word = length << 24;
-          for (let i = whole; i < length; i++) word |= (bytes[i] as number) << ((i - whole) * 8);
+          for (let i = whole; i < end; i++) word |= (bytes[i] as number) << ((i - whole) * 8);
         } else if (left === 3) v2 ^= 0xff;
         left--;
       }

@@ -6,7 +6,12 @@ import type { BtreeError } from "./errors.js";
 import type { NodeSource } from "./node-source.js";
 import type { Bytes, TreeOp } from "./types.js";
 import type { ExtentList } from "./verify-extents.js";
-import { chainedBatches, type StoredTree } from "./waiting-chain.js";
+import {
+  brokenBatch,
+  type ChainedBatch,
+  chainedBatches,
+  type StoredTree,
+} from "./waiting-chain.js";
 import { WaitingOps } from "./waiting-ops.js";
 
 export type CheckValue = (tree: string, key: Bytes, value: Bytes) => string | undefined;
@@ -20,15 +25,15 @@ export function verifyWaiting(
   onFault: (offset: number, what: string) => void,
 ): readonly TreeOp[] {
   if (chain === undefined) return [];
-  const batches: (readonly TreeOp[])[] = [];
+  const batches: ChainedBatch[] = [];
   let operations = 0;
   let bytes = 0;
   try {
-    for (const { offset, size, ops } of chainedBatches(source, chain)) {
-      extents.add(offset, size, tree);
-      batches.push(ops);
-      operations += ops.length;
-      bytes += size;
+    for (const batch of chainedBatches(source, chain)) {
+      extents.add(batch.offset, batch.size, tree);
+      batches.push(batch);
+      operations += batch.head.count;
+      bytes += batch.size;
     }
     if (operations !== chain.operations || bytes !== chain.bytes)
       onFault(
@@ -36,13 +41,13 @@ export function verifyWaiting(
         `${operations} waiting operations of ${bytes} bytes where ${chain.operations} of ${chain.bytes} should be`,
       );
   } catch (error) {
-    onFault(
-      (error as BtreeError).offset ?? chain.offset,
-      `a waiting batch: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    const { offset, message } = error as BtreeError;
+    onFault(offset ?? chain.offset, `a waiting batch: ${message}`);
   }
   const waiting = new WaitingOps();
-  for (const ops of batches.reverse()) waiting.push(ops);
+  for (const { offset, record, head } of batches.reverse())
+    if (!waiting.pushRecord(record, head))
+      onFault(offset, `a waiting batch: ${brokenBatch(source, offset).message}`);
   return waiting.ops(waiting.order(0, waiting.length));
 }
 

@@ -1,10 +1,10 @@
 // Reads the batches that wait for a tree, from the newest back to the first, or to the newest that is known already.
 
-import { decodeBatch, type BatchPlace, type ChainRef } from "./batch-record.js";
-import { corrupt } from "./errors.js";
+import { type BatchHead, batchHead, type BatchPlace, type ChainRef } from "./batch-record.js";
+import { type BtreeError, corrupt } from "./errors.js";
 import { DATA_START, KIND_BATCH } from "./format.js";
 import type { NodeSource } from "./node-source.js";
-import type { TreeOp, TreeRoot } from "./types.js";
+import type { Bytes, TreeRoot } from "./types.js";
 import { WaitingTree, type TreeState } from "./waiting-tree.js";
 
 /** What a roots record says of one tree. */
@@ -15,7 +15,8 @@ export interface StoredTree {
 
 /** One record of a chain. */
 export interface ChainedBatch extends BatchPlace {
-  readonly ops: readonly TreeOp[];
+  readonly record: Bytes;
+  readonly head: BatchHead;
 }
 
 /**
@@ -31,14 +32,19 @@ export function* chainedBatches(
   let place: BatchPlace | undefined = newest;
   while (place !== undefined && place.offset !== until) {
     const { offset, size }: BatchPlace = place;
-    const batch = decodeBatch(source.record(offset, size, KIND_BATCH));
-    if (batch === undefined) throw corrupt(source.path, offset, "a batch that breaks the format");
-    place = batch.previous;
+    const record = source.record(offset, size, KIND_BATCH);
+    const head = batchHead(record);
+    if (head === undefined) throw brokenBatch(source, offset);
+    place = head.previous;
     // Offsets fall, so that no damage can lead round in a circle.
     if (place !== undefined && (place.offset < DATA_START || place.offset >= offset))
       throw corrupt(source.path, offset, "a batch whose predecessor does not come before it");
-    yield { offset, size, ops: batch.ops };
+    yield { offset, size, record, head };
   }
+}
+
+export function brokenBatch(source: NodeSource, offset: number): BtreeError {
+  return corrupt(source.path, offset, "a batch that breaks the format");
 }
 
 /**
@@ -67,10 +73,11 @@ export function loadWaiting(
       "a chain of batches that is not as long as it should be",
     );
   const tree = before?.tree ?? new WaitingTree(root);
-  for (const { ops } of batches.reverse()) tree.ops.push(ops);
+  for (const { offset, record, head } of batches.reverse())
+    if (!tree.ops.pushRecord(record, head)) throw brokenBatch(source, offset);
   return { root, waiting: { tree, length: chain.operations, chain } };
 }
 
 function operationsOf(batches: readonly ChainedBatch[]): number {
-  return batches.reduce((sum, { ops }) => sum + ops.length, 0);
+  return batches.reduce((sum, { head }) => sum + head.count, 0);
 }

@@ -4,7 +4,8 @@
 // come sorted, so that they are merged, and what was in order stays so.
 
 import { randomBytes } from "node:crypto";
-import { compareBytes } from "./bytes.js";
+import type { BatchHead } from "./batch-record.js";
+import { compareBytes, copyBytes, FieldReader } from "./bytes.js";
 import { keyedHash } from "./keyed-hash.js";
 import type { Bytes, TreeOp } from "./types.js";
 
@@ -61,22 +62,62 @@ export class WaitingOps {
     for (const { key, value } of ops) {
       const start = this.#used;
       const arena = this.#bytes;
-      arena.set(key, start);
+      copyBytes(key, 0, key.length, arena, start);
       const keyEnd = start + key.length;
-      if (value) arena.set(value, keyEnd);
-      this.#used = keyEnd + (value?.length ?? 0);
-      const at = this.#length * 3;
-      this.#spans[at] = start;
-      this.#spans[at + 1] = keyEnd;
-      this.#spans[at + 2] = value ? this.#used : REMOVED;
-      this.#hashes[this.#length] = hashOf(key);
-      this.#place(this.#length++, key);
+      if (value) copyBytes(value, 0, value.length, arena, keyEnd);
+      this.#add(start, keyEnd, value ? keyEnd + value.length : REMOVED);
     }
+  }
+
+  /**
+   * Adds the batch of a record, without making an object of each operation.
+   *
+   * @returns false when the record breaks the format: some of its operations may be there then.
+   */
+  pushRecord(record: Bytes, { count, start }: BatchHead): boolean {
+    this.#grow(count, record.length - start);
+    this.#batches.push(this.#length);
+    const fields = new FieldReader(record, start, record.length);
+    let last = this.#used;
+    let lastLength = 0;
+    for (let i = 0; i < count; i++) {
+      const shared = fields.varint();
+      const own = fields.varint();
+      const value = fields.varint();
+      const ownStart = fields.pos;
+      const valueStart = ownStart + own;
+      const end = value === 0 ? valueStart : valueStart + value - 1;
+      if (!(end <= record.length) || shared > lastLength) return false;
+      const key = this.#used;
+      const keyEnd = key + shared + own;
+      const used = keyEnd + end - valueStart;
+      if (used > this.#bytes.length) this.#grow(0, used - key);
+      const arena = this.#bytes;
+      copyBytes(arena, last, last + shared, arena, key);
+      copyBytes(record, ownStart, end, arena, key + shared);
+      if (i > 0 && !isGreater(arena, key + shared, keyEnd, last + shared, last + lastLength))
+        return false;
+      this.#add(key, keyEnd, value === 0 ? REMOVED : used);
+      fields.pos = end;
+      last = key;
+      lastLength = shared + own;
+    }
+    return fields.pos === record.length;
+  }
+
+  #add(start: number, keyEnd: number, valueEnd: number): void {
+    const at = this.#length * 3;
+    this.#spans[at] = start;
+    this.#spans[at + 1] = keyEnd;
+    this.#spans[at + 2] = valueEnd;
+    this.#used = valueEnd === REMOVED ? keyEnd : valueEnd;
+    this.#hashes[this.#length] = hashOf(this.#bytes, start, keyEnd);
+    this.#place(this.#length++, start, keyEnd);
   }
 
   /** The newest operation of the key among the first `length`; -1 when there is none. */
   find(key: Bytes, length: number): number {
-    const slot = this.#slotOf(key, hashOf(key));
+    const slot = this.#slotOf(key, 0, key.length, hashOf(key));
     let op = this.#table[slot] as number;
     while (op >= length) op = this.#before[op] as number;
     return op;
@@ -182,14 +223,14 @@ export class WaitingOps {
     return iEnd - i - (jEnd - j);
   }
 
-  #place(op: number, key: Bytes): void {
-    const slot = this.#slotOf(key, this.#hashes[op] as number);
+  #place(op: number, start: number, end: number): void {
+    const slot = this.#slotOf(this.#bytes, start, end, this.#hashes[op] as number);
     this.#before[op] = this.#table[slot] as number;
     this.#table[slot] = op;
   }
 
   /** Where the key's newest operation stands, or would. */
-  #slotOf(key: Bytes, hash: number): number {
+  #slotOf(key: Bytes, from: number, to: number, hash: number): number {
     const table = this.#table;
     const bytes = this.#bytes;
     const mask = table.length - 1;
@@ -198,10 +239,10 @@ export class WaitingOps {
       if (op === NONE) return slot;
       if (this.#hashes[op] !== hash) continue;
       const start = this.#spans[op * 3] as number;
-      if ((this.#spans[op * 3 + 1] as number) - start !== key.length) continue;
-      let i = 0;
-      while (i < key.length && bytes[start + i] === key[i]) i++;
-      if (i === key.length) return slot;
+      if ((this.#spans[op * 3 + 1] as number) - start !== to - from) continue;
+      let i = from;
+      while (i < to && bytes[start + i - from] === key[i]) i++;
+      if (i === to) return slot;
     }
   }
 
@@ -238,6 +279,13 @@ export class WaitingOps {
       this.#table[slot] = op;
     }
   }
+}
+
+/** Whether bytes [a, aEnd) come after [b, bEnd). */
+function isGreater(bytes: Bytes, a: number, aEnd: number, b: number, bEnd: number): boolean {
+  for (; a < aEnd && b < bEnd; a++, b++)
+    if (bytes[a] !== bytes[b]) return (bytes[a] as number) > (bytes[b] as number);
+  return a < aEnd;
 }
 
 /** Index of the last number that is at most `value`. */
