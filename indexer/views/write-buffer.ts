@@ -103,7 +103,8 @@ export class WriteBuffer {
     const ids = this.#ids;
     ids.sort();
     const winners = lastOccurrences(ids, superseded);
-    const { keys, old } = this.#lookUp(winners, current, at);
+    const lost = this.#basedOn(at);
+    const { keys, old } = this.#lookUp(winners, current, lost);
     const idOps: TreeOp[] = [];
     const removals = this.#views.map((): Uint8Array[] => []);
     const errorRemovals: Uint8Array[] = [];
@@ -143,7 +144,6 @@ export class WriteBuffer {
       const ops = mergeOps(inserts, removed);
       if (ops.length > 0) changes.set(name, ops);
     };
-    const lost = (ordinal: number): boolean => this.#isBasedOn(ordinal, at);
     const isSuperseded = (ordinal: number): boolean => superseded.has(ordinal);
     put(ERRORS_TREE, collectRows(this.#errors, { dropped: isSuperseded, lost }), errorRemovals);
     const dropped = (ordinal: number): boolean => sameRows.has(ordinal) || superseded.has(ordinal);
@@ -161,7 +161,7 @@ export class WriteBuffer {
   #lookUp(
     winners: readonly number[],
     current: Snapshot,
-    at: KnownBase | undefined,
+    isBased: (ordinal: number) => boolean,
   ): {
     readonly keys: readonly (Uint8Array | undefined)[];
     readonly old: readonly (Uint8Array | typeof BASED | undefined)[];
@@ -172,7 +172,7 @@ export class WriteBuffer {
     const old = new Array<Uint8Array | typeof BASED | undefined>(winners.length).fill(BASED);
     const keys = winners.map((i, n) => {
       const key = ids.bytes.subarray(ids.keyStart(i), ids.keyEnd(i));
-      if ((ids.flags(i) & ENTRY_BASED) === 0 || !this.#isBasedOn(ids.ordinal(i), at)) {
+      if ((ids.flags(i) & ENTRY_BASED) === 0 || !isBased(ids.ordinal(i))) {
         unknown.push(key);
         places.push(n);
       }
@@ -184,11 +184,13 @@ export class WriteBuffer {
     return { keys, old };
   }
 
-  #isBasedOn(ordinal: number, at: KnownBase | undefined): boolean {
-    const base = this.#bases.get(ordinal - (ordinal % ORDINALS_A_CHUNK));
-    return (
-      at !== undefined && base !== undefined && base.commit === at.commit && base.path === at.path
-    );
+  /** Tells of an ordinal whether what its chunk says of the index is said of this state. */
+  #basedOn(at: KnownBase | undefined): (ordinal: number) => boolean {
+    const chunks = new Set<number>();
+    for (const [ordinal, base] of this.#bases)
+      if (at && base && base.commit === at.commit && base.path === at.path) chunks.add(ordinal);
+    if (chunks.size === this.#bases.size) return () => true;
+    return (ordinal) => chunks.has(ordinal - (ordinal % ORDINALS_A_CHUNK));
   }
 
   clear(): void {

@@ -157,6 +157,19 @@ describe("EntryBatch.export and import", () => {
     expect(readBack(target)).toEqual(modelSort(entries));
   });
 
+  test("give entries and their bytes in order of keys", () => {
+    const entries = ["b", "c", "a"].map((key, ordinal) => ({
+      key: Buffer.from(key),
+      value: Buffer.from(`${key}-${ordinal}`),
+      ordinal,
+      cancels: false,
+    }));
+    const { bytes, spans, ordinals } = batchOf(entries).export();
+
+    expect([...ordinals]).toEqual([2, 0, 1]);
+    expect(Buffer.from(bytes.subarray(0, spans.at(-1))).toString()).toBe("aa-2bb-0cc-1");
+  });
+
   test("truncate takes back what was pushed last", () => {
     const entries = Array.from({ length: 5 }, (_, i) => ({
       key: Buffer.from([9 - i]),
