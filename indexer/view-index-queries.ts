@@ -67,16 +67,21 @@ export class IndexQueries {
     options: QueryOptions,
   ): Promise<ViewAnswer> {
     const stamp = this.#options.readOnly ? undefined : this.#freshness.stampUnlessDue();
-    const found =
-      stamp === undefined || this.#designs.mayBeNew(stamp)
-        ? await this.find(designDocument, view)
-        : { ...this.known(designDocument, view), stamp };
+    let found: FoundView;
+    let seen = stamp;
+    if (stamp === undefined || this.#designs.mayBeNew(stamp)) {
+      found = await this.find(designDocument, view);
+      seen = found.stamp;
+    } else found = this.known(designDocument, view);
     const query = resolveViewQuery(parseQueryObject(parameters), found.shape);
     const group = this.#directory.openNow(found.design);
     // Mostly all is there, and nobody has to wait for anything.
-    if (group && this.#freshness.isFreshFor(query, group, found.stamp))
+    if (group && this.#freshness.isFreshFor(query, group, seen))
       return this.#answer(found, query, group, leased(group.hold()), options).answer;
-    const { answer } = await this.prepare(found, query, { ...options, leased: true });
+    const { answer } = await this.prepare({ ...found, stamp: seen }, query, {
+      ...options,
+      leased: true,
+    });
     return answer;
   }
 

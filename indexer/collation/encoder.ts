@@ -345,7 +345,14 @@ export class KeyEncoder {
   }
 }
 
-const encoders = new Map<string, KeyEncoder>();
+const encoders: Readonly<Record<CollationKind, (KeyEncoder | undefined)[]>> = { root: [], raw: [] };
+
+/** Keys of queries are put together in one place: their encoding neither waits nor nests. */
+let shared = new ByteBuffer();
+/** One huge key does not make it huge for good. */
+const SHARED_BYTES_MAX = 64 * 1024;
+/** Up to so many bytes a loop is cheaper than a call, and a typed array lies in the heap. */
+const SHORT = 64;
 
 /** The key of one JSON text (blanks around it are allowed), as a query needs it. Throws JSON_MALFORMED. */
 export function encodeKeyText(
@@ -353,13 +360,31 @@ export function encodeKeyText(
   json: string | Uint8Array,
   version: number = newestCollation(),
 ): Uint8Array {
-  const name = kind + String(version);
-  let encoder = encoders.get(name);
-  if (!encoder) encoders.set(name, (encoder = new KeyEncoder(kind, version)));
-  const src = typeof json === "string" ? Buffer.from(json, "utf8") : json;
-  const sink = new ByteBuffer(Math.max(64, src.length + 16));
+  const encoder = (encoders[kind][version] ??= new KeyEncoder(kind, version));
+  const src = typeof json === "string" ? utf8Of(json) : json;
+  if (shared.bytes.length > SHARED_BYTES_MAX) shared = new ByteBuffer();
+  const sink = shared;
+  sink.clear();
   let end = encoder.encode(src, 0, sink);
   while (end < src.length && syntax.isBlank(src[end])) end++;
   if (end < src.length) throw syntax.malformed("something follows the value", end);
-  return sink.take();
+  return sink.used <= SHORT ? shortCopy(sink) : sink.take();
+}
+
+function utf8Of(text: string): Uint8Array {
+  const { length } = text;
+  if (length > SHORT) return Buffer.from(text, "utf8");
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < length; i++) {
+    const code = text.charCodeAt(i);
+    if (code >= 0x80) return Buffer.from(text, "utf8");
+    bytes[i] = code;
+  }
+  return bytes;
+}
+
+function shortCopy({ bytes, used }: ByteBuffer): Uint8Array {
+  const copy = new Uint8Array(used);
+  for (let i = 0; i < used; i++) copy[i] = bytes[i] as number;
+  return copy;
 }

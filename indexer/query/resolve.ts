@@ -153,10 +153,24 @@ export function resolveViewQuery(query: ViewQuery, view: ViewShape): ResolvedQue
     descending: query.descending,
     collation: view.collation,
   };
+  const {
+    collationVersion,
+    startKey,
+    endKey,
+    keys: encodedList,
+  } = encodedKeys(range, view.collationVersion ?? newestCollation());
+  // Name by name: to spread objects costs a lookup as much as to encode its key.
   return {
     kind,
-    ...range,
-    ...encodedKeys(range, view.collationVersion ?? newestCollation()),
+    collation: range.collation,
+    collationVersion,
+    texts: range.texts,
+    startKey,
+    endKey,
+    keys: encodedList,
+    startDocId: range.startDocId,
+    endDocId: range.endDocId,
+    descending: range.descending,
     inclusiveEnd: query.inclusiveEnd,
     limit,
     skip: query.skip,

@@ -71,31 +71,39 @@ export function writeRow(
   out[used++] = CLOSE;
 }
 
+// Loops work on copies of the module's variables, whose every use is a load or a store.
+
 function writeId(id: Bytes, start: number, end: number): void {
-  const began = used;
+  const target = out;
+  let at = used;
+  let all = bits;
   for (let i = start; i < end; i++) {
     const byte = id[i] as number;
     if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH) {
-      used = began;
       writeText(JSON.stringify(utf8Slice.call(id, start, end)).slice(1, -1));
       return;
     }
-    bits |= byte;
-    out[used++] = byte;
+    all |= byte;
+    target[at++] = byte;
   }
+  used = at;
+  bits = all;
 }
 
 function writeText(text: string): void {
   if (text.length <= SHORT) {
-    const began = used;
+    const target = out;
+    let at = used;
     let i = 0;
     for (; i < text.length; i++) {
       const code = text.charCodeAt(i);
       if (code >= 0x80) break;
-      out[used++] = code;
+      target[at++] = code;
     }
-    if (i === text.length) return;
-    used = began;
+    if (i === text.length) {
+      used = at;
+      return;
+    }
   }
   const written = utf8Write.call(out, text, used, out.length - used);
   // Keys of the usual size are ASCII; whether a long one is does not matter.
@@ -105,11 +113,16 @@ function writeText(text: string): void {
 
 function copy(from: Bytes, start: number, end: number): void {
   if (end - start <= SHORT) {
+    const target = out;
+    let at = used;
+    let all = bits;
     for (let i = start; i < end; i++) {
       const byte = from[i] as number;
-      bits |= byte;
-      out[used++] = byte;
+      all |= byte;
+      target[at++] = byte;
     }
+    used = at;
+    bits = all;
     return;
   }
   out.set(from.subarray(start, end), used);
